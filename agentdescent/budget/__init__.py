@@ -1,0 +1,1 @@
+"""What may be spent: usage, tariff and prices, caps, and the reservation-based governor."""

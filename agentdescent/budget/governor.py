@@ -1,0 +1,205 @@
+"""The ceiling: reserve the worst case before an effect, settle what it used, never a token over.
+
+After every step, in every capped unit:  spent + due + held <= cap.
+`due` is what effects decided on may still use; `held` is earmarked for effects not decided yet.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from agentdescent.budget.tariff import Rate, Tariff, cost, worst
+from agentdescent.budget.usage import NOTHING, Amount, Usage, add, exceeds, subtract
+from agentdescent.record import Record, replace
+
+Purpose: TypeAlias = Literal[
+    "base", "rollout", "propose", "verify", "rebase", "conflict", "tournament", "gate", "audit", "score", "test"
+]
+Kind: TypeAlias = Literal["solve", "propose"]
+
+
+class Caps(Record, frozen=True):
+    """Limits of a run, None where there is none. `cost` in nano-dollars, `seconds` enforced by the driver."""
+
+    tokens: int | None = None
+    cost: int | None = None
+    calls: int | None = None
+    rollouts: int | None = None
+    seconds: float | None = None
+    rounds: int | None = None
+
+
+class Line(Record, frozen=True):
+    """One line of the ledger: what a purpose has used. `assumed`: tokens settled at a reservation."""
+
+    purpose: Purpose
+    used: Amount = NOTHING
+    assumed: int = 0
+
+
+class Governor(Record, frozen=True):
+    """`largest_*`: the largest cost seen of a kind of effect (observed ceilings).
+
+    `reported` / `unreported`: calls whose usage was / was not stated. `crossings`: reservations crossed.
+    """
+
+    caps: Caps
+    tariff: Tariff
+    spent: Amount = NOTHING
+    due: Amount = NOTHING
+    held: Amount = NOTHING
+    assumed: int = 0
+    ledger: tuple[Line, ...] = ()
+    largest_solve: Amount | None = None
+    largest_propose: Amount | None = None
+    reported: int = 0
+    unreported: int = 0
+    crossings: int = 0
+    overrun: bool = False
+
+
+def _within(cap: int | None, amount: int) -> bool:
+    return cap is None or amount <= cap
+
+
+def fits(governor: Governor, amount: Amount) -> bool:
+    """True when free money covers `amount` in every capped unit."""
+    caps, spent, due, held = governor.caps, governor.spent, governor.due, governor.held
+    return (
+        _within(caps.tokens, spent.tokens + due.tokens + held.tokens + amount.tokens)
+        and _within(caps.cost, spent.cost + due.cost + held.cost + amount.cost)
+        and _within(caps.calls, spent.calls + due.calls + held.calls + amount.calls)
+        and _within(caps.rollouts, spent.rollouts + due.rollouts + held.rollouts + amount.rollouts)
+    )
+
+
+def binding(governor: Governor, amount: Amount) -> Literal["max_tokens", "max_cost", "max_calls", "max_rollouts"]:
+    """The first cap that `amount` does not fit under; `max_tokens` when it fits under all."""
+    caps, spent, due, held = governor.caps, governor.spent, governor.due, governor.held
+    if not _within(caps.tokens, spent.tokens + due.tokens + held.tokens + amount.tokens):
+        return "max_tokens"
+    if not _within(caps.cost, spent.cost + due.cost + held.cost + amount.cost):
+        return "max_cost"
+    if not _within(caps.calls, spent.calls + due.calls + held.calls + amount.calls):
+        return "max_calls"
+    if not _within(caps.rollouts, spent.rollouts + due.rollouts + held.rollouts + amount.rollouts):
+        return "max_rollouts"
+    return "max_tokens"
+
+
+def rate(governor: Governor, kind: Kind) -> Rate:
+    return governor.tariff.solve if kind == "solve" else governor.tariff.propose
+
+
+def alone(governor: Governor, kind: Kind) -> bool:
+    """True while nothing is known of this kind of effect: it must run alone, with all free money reserved."""
+    if kind == "solve":
+        return governor.largest_solve is None and not governor.tariff.solve.strict
+    return governor.largest_propose is None and not governor.tariff.propose.strict
+
+
+def reservation(governor: Governor, kind: Kind, prompt_bytes: int) -> Amount:
+    """The worst case of one effect (strict), or twice the largest seen (observed; all free money before any)."""
+    terms = rate(governor, kind)
+    rollouts = 1 if kind == "solve" else 0
+    if terms.strict:
+        return worst(terms, prompt_bytes, rollouts)
+    largest = governor.largest_solve if kind == "solve" else governor.largest_propose
+    if largest is None:
+        caps, spent, due, held = governor.caps, governor.spent, governor.due, governor.held
+        return Amount(
+            0 if caps.tokens is None else max(0, caps.tokens - spent.tokens - due.tokens - held.tokens),
+            0 if caps.cost is None else max(0, caps.cost - spent.cost - due.cost - held.cost),
+            terms.calls,
+            rollouts,
+        )
+    return Amount(2 * largest.tokens, 2 * largest.cost, max(terms.calls, largest.calls), rollouts)
+
+
+def reserve(governor: Governor, amount: Amount) -> Governor:
+    """Free money becomes due."""
+    return replace(governor, due=add(governor.due, amount))
+
+
+def hold(governor: Governor, amount: Amount) -> Governor:
+    """Free money becomes earmarked (a negative amount frees it)."""
+    return replace(governor, held=add(governor.held, amount))
+
+
+def release(governor: Governor, amount: Amount) -> Governor:
+    return replace(governor, held=subtract(governor.held, amount))
+
+
+def draw_on(governor: Governor, earmark: Amount, amount: Amount) -> Governor:
+    """`amount` becomes due; as much of it as `earmark` is taken from what is held."""
+    return replace(governor, due=add(governor.due, amount), held=subtract(governor.held, earmark))
+
+
+def spend(governor: Governor, purpose: Purpose, used: Amount, assumed: int = 0) -> Governor:
+    """Charge what was used, without a reservation to settle."""
+    ledger = governor.ledger
+    for i, line in enumerate(ledger):
+        if line.purpose == purpose:
+            charged = Line(purpose, add(line.used, used), line.assumed + assumed)
+            ledger = (*ledger[:i], charged, *ledger[i + 1 :])
+            break
+    else:
+        ledger = (*ledger, Line(purpose, used, assumed))
+    return replace(governor, spent=add(governor.spent, used), assumed=governor.assumed + assumed, ledger=ledger)
+
+
+def settle(
+    governor: Governor, kind: Kind, purpose: Purpose, reserved: Amount, usage: Usage | None, scoring: Usage | None = None
+) -> Governor:
+    """An effect ended: its reservation is no longer due, and what it used is spent.
+
+    Unknown usage is settled at the reservation and counted as assumed; under an observed ceiling of which
+    nothing is known yet, at nothing. A strict reservation that was crossed is an overrun; an observed one
+    that was crossed raises the bound, and is an overrun only when it crosses the cap itself.
+    """
+    terms = rate(governor, kind)
+    rollouts = 1 if kind == "solve" else 0
+    freed = replace(governor, due=subtract(governor.due, reserved))
+    if usage is None:
+        lost = Amount(0, 0, terms.calls, rollouts) if alone(governor, kind) else reserved
+        return spend(replace(freed, unreported=governor.unreported + 1), purpose, lost, lost.tokens)
+    used = Amount(usage.tokens, cost(terms.prices, usage), usage.calls, rollouts)
+    after = spend(replace(freed, reported=governor.reported + 1), purpose, used)
+    total = used
+    if scoring is not None:
+        judged = Amount(scoring.tokens, cost(terms.prices, scoring), scoring.calls, 0)
+        after = spend(after, "score", judged)
+        total = add(used, judged)
+    if terms.strict:
+        return replace(after, overrun=True) if exceeds(total, reserved) else after
+    return _observe(after, kind, reserved, total, first=alone(governor, kind))
+
+
+def _observe(governor: Governor, kind: Kind, reserved: Amount, total: Amount, *, first: bool) -> Governor:
+    largest = governor.largest_solve if kind == "solve" else governor.largest_propose
+    if largest is not None:
+        total = Amount(
+            max(total.tokens, largest.tokens),
+            max(total.cost, largest.cost),
+            max(total.calls, largest.calls),
+            total.rollouts,
+        )
+    crossed = total.tokens > reserved.tokens or total.cost > reserved.cost or total.calls > reserved.calls
+    if crossed and not first:
+        governor = replace(governor, crossings=governor.crossings + 1)
+    if not fits(governor, NOTHING):
+        governor = replace(governor, overrun=True)
+    if kind == "solve":
+        return replace(governor, largest_solve=total)
+    return replace(governor, largest_propose=total)
+
+
+def spent_share(governor: Governor) -> float:
+    """Share of the token cap that is spent, in [0, 1]; 0.0 without a cap."""
+    cap = governor.caps.tokens
+    return 0.0 if cap is None else min(1.0, max(0.0, governor.spent.tokens / cap))
+
+
+def remaining_fraction(governor: Governor) -> float:
+    """clamp((cap - spent) / cap, 0, 1); 1.0 without a cap."""
+    return 1.0 - spent_share(governor)

@@ -1,0 +1,1 @@
+"""The state machine: spec, command, event, state (initial, apply, due) and decision (decide)."""

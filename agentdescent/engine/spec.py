@@ -1,0 +1,88 @@
+"""What a run was asked to do. Written to disk in `Started`; a diff in this file is the compatibility review."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from agentdescent.artifact.diff import Entries
+from agentdescent.artifact.strategy import AppendRules, Strategy
+from agentdescent.budget.governor import Caps
+from agentdescent.budget.tariff import Tariff
+from agentdescent.merge.acceptance import Acceptance, Paired
+from agentdescent.record import Record
+
+RULES = 1
+"""The meaning of the decisions. A change of meaning increments it; logs replay under the rules they name."""
+
+Staleness: TypeAlias = Literal["guarded", "full", "reflective"]
+Fusion: TypeAlias = Literal["union", "none"]
+GateOrder: TypeAlias = Literal["informative", "index"]
+Admission: TypeAlias = Literal["ordered", "arrival"]
+
+
+class Spec(Record, frozen=True):
+    """Every choice that changes what is decided. Shares are in [0, 1], `target` and thresholds are scores.
+
+    `refresh_interval`: a worker keeps its copy of the head that many rounds. `wave_min`: a gate asks for at
+    least so many outcomes at once. `attempts`: commands per slot. `screen`: a verified proposal that did not
+    gain is not merged. `rejected_limit` and the like are not here: they are part of the rules.
+    """
+
+    caps: Caps = Caps(rounds=15)
+    seed: int = 0
+    strategy: Strategy = AppendRules()
+    n_workers: int = 4
+    heldout_share: float = 0.4
+    heldout_limit: int = 100
+    test_share: float = 0.0
+    test_limit: int = 200
+    shuffle: bool = True
+    self_verify: bool = True
+    screen: bool = False
+    acceptance: Acceptance = Paired()
+    staleness: Staleness = "guarded"
+    refresh_interval: int = 1
+    fusion: Fusion = "union"
+    gate_order: GateOrder = "informative"
+    curtail: bool = True
+    wave_min: int = 1
+    open_gates: int = 1
+    cheap_size: int = 8
+    admission: Admission = "ordered"
+    attempts: int = 3
+    solved_threshold: float = 0.999
+    target: float | None = None
+    patience: int | None = None
+    hard_floor: float = 0.9
+    rules: int = RULES
+
+
+class TaskInfo(Record, frozen=True):
+    """What the core knows of a task: never its text. `size` in UTF-8 bytes of the prompt."""
+
+    id: str
+    size: int
+    digest: str
+    cluster: str = ""
+
+
+class Setup(Record, frozen=True):
+    """What the run was given: ordered tasks, the start artifact, what calls can cost, who answers.
+
+    `agent` and `scorer` name the ports, so that a resume with others is refused.
+    """
+
+    tasks: tuple[TaskInfo, ...]
+    artifact: Entries = ()
+    tariff: Tariff = Tariff()
+    agent: str = ""
+    scorer: str = ""
+
+
+class Split(Record, frozen=True):
+    """Indices into `Setup.tasks`. No decision ever reads a test task. `cheap`: positions in `heldout`."""
+
+    train: tuple[int, ...]
+    heldout: tuple[int, ...]
+    test: tuple[int, ...]
+    cheap: tuple[int, ...]

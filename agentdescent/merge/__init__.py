@@ -1,0 +1,1 @@
+"""What is kept: staleness, conflict, fusion, the held-out gate and acceptance."""

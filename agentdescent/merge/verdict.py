@@ -1,0 +1,71 @@
+"""How a proposal or candidate can end, and the evidence for it."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from agentdescent.record import Record
+
+Outcome: TypeAlias = Literal[
+    "committed",
+    "below-threshold",
+    "regression",
+    "all-stale",
+    "oversized",
+    "duplicate",
+    "declined",
+    "lost-conflict",
+    "lost-tournament",
+    "co-contributor",
+    "oracle-rejected",
+    "cas-conflict",
+    "not-worth-gating",
+    "futile",
+    "failed",
+    "unresolved",
+]
+
+
+class GateEvidence(Record, frozen=True, tag="gate"):
+    """`gain`, `loss`: sums against the frozen base over `answered` of `total` tasks, in millionths.
+    `p`: Pr(better), `bar`: what it had to exceed, in millionths. `split`: its halves go on."""
+
+    gain: int
+    loss: int
+    p: int
+    bar: int
+    answered: int
+    total: int
+    split: bool = False
+
+
+class SubsetEvidence(Record, frozen=True, tag="subset"):
+    """Sums over the cheap subset, in millionths: this proposal's and that of its rival `against`."""
+
+    own: int
+    rival: int
+    against: int
+
+
+class StaleEvidence(Record, frozen=True, tag="stale"):
+    """`behind` versions; on the card's own task the head scored `before`, with the change `after`."""
+
+    behind: int
+    before: int | None = None
+    after: int | None = None
+
+
+class VerifyEvidence(Record, frozen=True, tag="verify"):
+    """after - before on the task that prompted the proposal, in millionths."""
+
+    delta: int
+
+
+class FailureEvidence(Record, frozen=True, tag="failure"):
+    """The last failure of the slot that could not be filled."""
+
+    kind: str
+    message: str
+
+
+Evidence: TypeAlias = GateEvidence | SubsetEvidence | StaleEvidence | VerifyEvidence | FailureEvidence

@@ -1,0 +1,134 @@
+"""What an adapter implements, and what it may do when things go wrong.
+
+A failure of one call is a fact: raise anything, and it is recorded with its kind, charged, and asked again
+while `attempts` allow. An exception that is a `UsageError` or a contract violation (a reward that is no
+number, a reply that is no text) ends the run with its message. An adapter never changes what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from agentdescent.budget.tariff import Tariff
+from agentdescent.budget.usage import Usage
+from agentdescent.engine.event import Event, FailureKind, Outcome
+
+Repeat: TypeAlias = Literal["free", "charged"]
+"""Whether an unanswered call may simply be made again. `free`: deterministic, cached or costless.
+`charged`: a provider bills it; after a crash it is charged at its reservation and decided anew."""
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One task. `id` is unique; `meta` is read-only, and `meta["cluster"]` groups similar tasks."""
+
+    id: str
+    prompt: str
+    meta: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def cluster(self) -> str:
+        return str(self.meta.get("cluster", ""))
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a port may return in place of a bare value, to say what the call consumed."""
+
+    value: Any
+    usage: Usage | None = None
+
+
+class CallFailed(Exception):
+    """Raised by an adapter that knows why a call failed, and what it cost all the same."""
+
+    def __init__(self, kind: FailureKind, message: str, usage: Usage | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.usage = usage
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Solves tasks with a rendered artifact, and proposes changes to it. Methods may be `async`.
+
+    Optional attributes: `tariff: Tariff` (what calls can cost at most; without it costs are observed),
+    `repeat: Repeat` (default "charged"), `name: str` (part of what a resume must match), `blocking: bool`
+    (False: a synchronous method returns at once and needs no thread; default True), and
+    `begin(train: Sequence[Task]) -> None`, called once before the first effect with the only tasks the
+    agent may learn from.
+    """
+
+    def solve(self, rendered: str, task: Task) -> Any:
+        """The output (text) for `task`, bare or as `Answer`; may be awaitable."""
+
+    def propose(self, rendered: str, task: Task, output: str, score: float, sample: int) -> Any:
+        """A reply in the grammar of the strategy, or None to decline, bare or as `Answer`; may be awaitable.
+
+        `score` in [0, 1], higher is better. `sample` numbers the proposal: equal arguments and sample may
+        give an equal reply, another sample should give another.
+        """
+
+
+class Learner(Protocol):
+    """An agent that looks at the train tasks before it starts."""
+
+    def begin(self, train: Sequence[Task]) -> None: ...
+
+
+class Reward(Protocol):
+    """Scores an output in [0, 1], higher is better; a float or `Answer(float, usage)`; may be awaitable."""
+
+    def __call__(self, task: Task, output: str) -> Any: ...
+
+
+class Draw(Protocol):
+    """The injected randomness: a uniform in [0, 1) that is a function of its arguments alone."""
+
+    def __call__(self, purpose: str, key: int) -> float: ...
+
+
+class Log(Protocol):
+    """Where the truth is kept. One writer. Raises OSError when it cannot, CorruptLog when it was damaged."""
+
+    def events(self) -> Iterable[Event]:
+        """Everything recorded, oldest first."""
+
+    def recall(self, ids: Collection[int]) -> Mapping[int, tuple[Outcome, str]]:
+        """Journalled answers to these commands, with the output text ("" for none)."""
+
+    def append(self, event: Event) -> None:
+        """Add a fact. It need not be durable before `sync`."""
+
+    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+        """Journal an answer the moment it arrives; it survives the death of the process from here on."""
+
+    def sync(self) -> None:
+        """Return only once every answer and every event so far survives a crash, answers first."""
+
+    def close(self) -> None: ...
+
+    @property
+    def digest(self) -> str:
+        """The running digest of all events appended so far."""
+
+    @property
+    def path(self) -> str | None:
+        """Where it is, None in memory."""
+
+
+__all__ = [
+    "Agent",
+    "Answer",
+    "CallFailed",
+    "Draw",
+    "Learner",
+    "Log",
+    "Repeat",
+    "Reward",
+    "Tariff",
+    "Task",
+    "Usage",
+]
