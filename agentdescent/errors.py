@@ -12,7 +12,12 @@ class UsageError(AgentDescentError, ValueError):
 
 
 class RunError(AgentDescentError):
-    """The world failed: a backend, a scorer, a disk. What was paid for is in the log."""
+    """The world failed: a backend, a scorer, a disk. What was paid for is in the log, and `result` says what there
+    is (an EvolutionResult; None when the run could not begin)."""
+
+    def __init__(self, message: str, result: object | None = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class CorruptLog(AgentDescentError):

@@ -12,7 +12,6 @@ A reply without a directive is one new rule. Blank or NONE (any case) proposes n
 from __future__ import annotations
 
 import re
-
 from typing import TypeAlias, assert_never
 
 from agentdescent.artifact.diff import Add, Drop, Entries, Op, Ops, Replace, digest

@@ -149,7 +149,12 @@ def spend(governor: Governor, purpose: Purpose, used: Amount, assumed: int = 0) 
 
 
 def settle(
-    governor: Governor, kind: Kind, purpose: Purpose, reserved: Amount, usage: Usage | None, scoring: Usage | None = None
+    governor: Governor,
+    kind: Kind,
+    purpose: Purpose,
+    reserved: Amount,
+    usage: Usage | None,
+    scoring: Usage | None = None,
 ) -> Governor:
     """An effect ended: its reservation is no longer due, and what it used is spent.
 

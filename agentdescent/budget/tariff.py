@@ -47,11 +47,7 @@ def cost(prices: Prices | None, usage: Usage) -> int:
     if prices is None:
         return 0
     cached = prices.prompt if prices.cached is None else prices.cached
-    pico = (
-        (usage.prompt - usage.cached) * prices.prompt
-        + usage.cached * cached
-        + usage.completion * prices.completion
-    )
+    pico = (usage.prompt - usage.cached) * prices.prompt + usage.cached * cached + usage.completion * prices.completion
     return -(-pico // 1000)
 
 

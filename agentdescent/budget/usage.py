@@ -51,6 +51,11 @@ def at_least_zero(a: Amount) -> Amount:
     return Amount(max(0, a.tokens), max(0, a.cost), max(0, a.calls), max(0, a.rollouts))
 
 
+def smaller(a: Amount, b: Amount) -> Amount:
+    """Unit by unit the smaller of the two."""
+    return Amount(min(a.tokens, b.tokens), min(a.cost, b.cost), min(a.calls, b.calls), min(a.rollouts, b.rollouts))
+
+
 def exceeds(a: Amount, b: Amount) -> bool:
     """True when any unit of `a` is larger than the same unit of `b`."""
     return a.tokens > b.tokens or a.cost > b.cost or a.calls > b.calls or a.rollouts > b.rollouts

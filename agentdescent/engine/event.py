@@ -14,7 +14,8 @@ from agentdescent.budget.governor import Caps, Purpose
 from agentdescent.budget.usage import Amount, Usage
 from agentdescent.engine.command import Command
 from agentdescent.engine.spec import Setup, Spec, Split
-from agentdescent.merge.verdict import Evidence, Outcome as Label
+from agentdescent.merge.verdict import Evidence
+from agentdescent.merge.verdict import Outcome as Label
 from agentdescent.record import Record
 
 FailureKind: TypeAlias = Literal[
@@ -154,9 +155,11 @@ class Failed(Record, frozen=True, tag="failed"):
 
 
 class Abandoned(Record, frozen=True, tag="abandoned"):
-    """An effect of a killed process, found on open: settled at its reservation, decided anew."""
+    """An effect that will not be answered, decided anew. One of a killed process, found on open, is settled at
+    its reservation; one that never `started` costs nothing."""
 
     id: int
+    started: bool = True
 
 
 class Interrupted(Record, frozen=True, tag="interrupted"):

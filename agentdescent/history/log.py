@@ -9,7 +9,6 @@ edited, removed, moved or repeated without the first such line being found.
 from __future__ import annotations
 
 import hashlib
-
 from collections.abc import Iterable, Iterator
 
 import msgspec

@@ -9,7 +9,6 @@ the best that the remaining tasks can do decides whether a rejection is certain 
 from __future__ import annotations
 
 import math
-
 from typing import TypeAlias
 
 from agentdescent.record import Record
@@ -30,7 +29,7 @@ Acceptance: TypeAlias = Paired
 
 
 def risk(rule: Acceptance, version: int) -> float:
-    return max(rule.floor, rule.start * 0.5 ** (version / rule.half_life))
+    return max(rule.floor, rule.start * math.exp2(-version / rule.half_life))
 
 
 def bar(rule: Acceptance, version: int) -> int:
@@ -59,9 +58,7 @@ def probability(gain: int, loss: int) -> float:
 
 def _half_tail(a: float, b: float) -> float:
     """I_{1/2}(a, b) for a > b: the smaller tail, where the fraction converges fast."""
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - (a + b) * math.log(2.0)
-    ) / a
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - (a + b) * math.log(2.0)) / a
     tiny = 1e-300
     total = a + b
     c, d = 1.0, 1.0 / (1.0 - total * 0.5 / (a + 1.0))

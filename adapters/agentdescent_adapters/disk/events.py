@@ -1,0 +1,31 @@
+"""Reading a run that somebody else may be writing at this moment: for replay, status and reports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from agentdescent.engine.event import Event
+from agentdescent.errors import CorruptLog, UsageError
+from agentdescent.history.log import read
+from agentdescent_adapters.disk.layout import ANSWERS, EVENTS
+from agentdescent_adapters.disk.lines import whole_lines
+
+
+def require_run(root: str) -> None:
+    """Raises UsageError when the directory holds no run, CorruptLog when it holds a journal without events."""
+    if not os.path.isfile(os.path.join(root, EVENTS)):
+        if os.path.isfile(os.path.join(root, ANSWERS)):
+            raise CorruptLog(f"{root} holds {ANSWERS} but no {EVENTS}")
+        raise UsageError(f"{root} holds no run (no {EVENTS}): name the directory of one, or start one there")
+
+
+def read_events(path: str | os.PathLike[str]) -> Iterator[Event]:
+    """Every whole event of the run in a directory, oldest first, streaming; takes no lock and changes nothing.
+
+    A torn last line is left out. After a crash of the machine these can be a few events more than `DiskLog.open`
+    keeps: those whose answers were lost. Raises UsageError when there is no run, CorruptLog with the line number.
+    """
+    root = os.path.abspath(path)
+    require_run(root)
+    return (event for event, _ in read(whole_lines(os.path.join(root, EVENTS))))

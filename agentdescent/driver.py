@@ -1,0 +1,415 @@
+"""The shell's loop: append what `decide` says, perform what is due, fold what comes back. It holds no policy.
+
+One asynchronous loop serves synchronous and asynchronous agents. An event is appended before it is folded; effects
+start only after everything that led to them is as durable as the log makes it; an answer is journalled before it may
+be admitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import signal
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
+
+from agentdescent import vector
+from agentdescent.artifact.diff import Entries
+from agentdescent.artifact.strategy import render
+from agentdescent.effects import Performer, Ports, Result, failure
+from agentdescent.engine.command import Rollout
+from agentdescent.engine.decision import Wait, decide
+from agentdescent.engine.draw import seeded
+from agentdescent.engine.event import (
+    Abandoned,
+    Amended,
+    Decided,
+    Event,
+    Interrupted,
+    InterruptReason,
+    Outcome,
+    Started,
+)
+from agentdescent.engine.spec import Setup, Spec
+from agentdescent.engine.state import State, initial
+from agentdescent.engine.transition import apply
+from agentdescent.engine.view import entries_for
+from agentdescent.errors import IllegalEvent, UsageError
+from agentdescent.ports import Log, Task
+
+DEADLINE = 120.0
+_TEXTS = 256
+
+_YIELD_EVERY = 64
+T = TypeVar("T")
+
+
+class Effect(NamedTuple):
+    """A decided command with the artifact it names."""
+
+    decided: Decided
+    entries: Entries
+    text: str
+
+
+Observer = Callable[[Event, State], None]
+"""Told of every event after it was appended and folded; must not change anything."""
+
+RESUMABLE: tuple[str, ...] = ("cancelled", "stop_when", "max_seconds", "error", "overrun")
+
+
+class Cancellation:
+    """Asks a run, from any thread or a signal handler, to take no new work and settle."""
+
+    def __init__(self) -> None:
+        self.reason: InterruptReason | None = None
+        self._wake: Callable[[], None] | None = None
+
+    def request(self, reason: InterruptReason = "cancelled") -> None:
+        self.reason = self.reason or reason
+        if self._wake is not None:
+            self._wake()
+
+    def bind(self, wake: Callable[[], None] | None) -> None:
+        self._wake = wake
+
+
+def recover(spec: Spec, setup: Setup, log: Log, observer: Observer | None = None) -> State:
+    """The state after everything in the log; of a run that has not begun when it is empty. The observer is told.
+
+    Raises UsageError that names what differs when the log is of another job, CorruptLog when it was damaged.
+    """
+    state = initial(spec, setup)
+    for event in log.events():
+        if isinstance(event, Started):
+            _same_job(event, spec, setup)
+            state = initial(event.spec, event.setup)
+        state = apply(state, event)
+        if observer is not None:
+            observer(event, state)
+    return state
+
+
+def _same_job(recorded: Started, spec: Spec, setup: Setup) -> None:
+    theirs, ours = recorded.setup, setup
+    changed = [
+        name
+        for name, a, b in (
+            ("the start artifact", theirs.artifact, ours.artifact),
+            ("the tasks", theirs.tasks, ours.tasks),
+            ("the agent", theirs.agent, ours.agent),
+            ("the scorer", theirs.scorer, ours.scorer),
+            ("the tariff", theirs.tariff, ours.tariff),
+        )
+        if a != b
+    ]
+    for name in Spec.__struct_fields__:
+        if name != "caps" and getattr(recorded.spec, name) != getattr(spec, name):
+            changed.append(f"{name} ({getattr(recorded.spec, name)!r} there, {getattr(spec, name)!r} here)")
+    if changed:
+        raise UsageError(
+            f"the log is of another job: {', '.join(changed)} differ; resume with what it was started with, "
+            "or start a new run"
+        )
+
+
+class Run:
+    """One process's work on one run: from a log, empty or not, to Stopped.
+
+    `observers` are told what this process adds, `recovered` what was in the log before.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        setup: Setup,
+        tasks: Sequence[Task],
+        ports: Ports,
+        log: Log,
+        *,
+        max_concurrency: int | None = None,
+        deadline: float = DEADLINE,
+        observers: Sequence[Observer] = (),
+        recovered: Observer | None = None,
+        stop_when: Callable[[State], bool] | None = None,
+        cancellation: Cancellation | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.log = log
+        self.ports = ports
+        self.deadline = deadline
+        self.observers = tuple(observers)
+        self.stop_when = stop_when
+        self.cancellation = cancellation or Cancellation()
+        self.clock = clock
+        self.capacity = max_concurrency or spec.n_workers
+        self.tasks = tasks
+        self.performer = Performer(ports, tasks, spec.strategy)
+        self.state = recover(spec, setup, log, recovered)
+        self.draw = seeded(self.state.spec.seed)
+        self._caps = spec.caps
+        self._pending: deque[Effect] = deque()
+        self._arrived: dict[int, Outcome | Abandoned] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._texts: OrderedDict[str, tuple[Entries, str]] = OrderedDict()
+        self._outputs: dict[int, str] = {}  # by worker: of the rollout that a proposal may be asked about
+        self._arrival = asyncio.Event()
+        self._broken: OSError | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._batches = 0
+
+    # --- the loop ----------------------------------------------------------------------------------------------------
+
+    async def drive(self) -> State:
+        """Work until Stopped. Raises OSError when the log cannot be written, CorruptLog when it was damaged."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(self._arrival.set)
+
+        self.cancellation.bind(wake)
+        began = self.clock()
+        try:
+            self._resume()
+            while self.state.stopped is None:
+                self._look_for_interruption(began)
+                step = decide(self.state, self.draw)
+                if not isinstance(step, Wait):
+                    self._record(step)
+                    continue
+                answer = self._admissible(step)
+                if answer is not None:
+                    self._record(answer)
+                elif not self._start():
+                    await self._await_arrival(began)
+                elif self._batches % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+            self.log.sync()
+            return self.state
+        finally:
+            self.cancellation.bind(None)
+            for task in self._running:
+                task.cancel()
+            await asyncio.gather(*self._running, return_exceptions=True)
+            if self._pool is not None:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _record(self, event: Event) -> None:
+        self.log.append(event)
+        self.state = apply(self.state, event)
+        if isinstance(event, Decided):
+            self._pending.append(self._effect(event))
+        elif isinstance(event, Interrupted):
+            self._give_up_pending()
+        elif isinstance(event, Started):
+            self._begin()
+        for observer in self.observers:
+            observer(event, self.state)
+
+    def _begin(self) -> None:
+        if self.ports.begin is not None:
+            self.ports.begin([self.tasks[index] for index in self.state.split.train])
+
+    def _admissible(self, wait: Wait) -> Outcome | Abandoned | None:
+        for ident in wait.admissible:
+            answer = self._arrived.pop(ident, None)
+            if answer is not None:
+                return answer
+        return None
+
+    def _look_for_interruption(self, began: float) -> None:
+        state = self.state
+        if state.interrupted is not None or not state.started or state.stopped is not None:
+            return
+        reason = self.cancellation.reason
+        seconds = state.governor.caps.seconds
+        if reason is None and self.stop_when is not None and self.stop_when(state):
+            reason = "stop_when"
+        if reason is None and seconds is not None and self.clock() - began >= seconds:
+            reason = "max_seconds"
+        if reason is not None:
+            self._record(Interrupted(reason))
+
+    def _give_up_pending(self) -> None:
+        """What was decided and never started costs nothing."""
+        while self._pending:
+            ident = self._pending.popleft().decided.command.id
+            self._arrived[ident] = Abandoned(ident, started=False)
+
+    # --- going on after a crash or an end ----------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        state = self.state
+        if not state.started:
+            return
+        self._begin()
+        if state.stopped is not None:
+            if state.stopped.reason in RESUMABLE or self._caps != state.governor.caps:
+                self._record(Amended(self._caps))
+        elif state.interrupted is not None or self._caps != state.governor.caps:
+            if state.interrupted is None:
+                self._record(Interrupted("cancelled"))
+            self._record(Amended(self._caps))
+        orphans = [decided for chunk in self.state.window.chunks for decided in chunk]
+        readers = {
+            worker.rollout: index
+            for index, worker in enumerate(vector.items(self.state.workers))
+            if worker.stage in ("rolled", "proposing")
+        }
+        recalled = self.log.recall({*readers, *(decided.command.id for decided in orphans)})
+        for rollout, index in readers.items():
+            if rollout in recalled:
+                self._outputs[index] = recalled[rollout][1]
+        for decided in orphans:
+            ident = decided.command.id
+            if ident in recalled:
+                outcome, output = recalled[ident]
+                self._arrived[ident] = outcome
+                self._keep_output(decided, output)
+            elif self.ports.repeat == "charged":
+                self._arrived[ident] = Abandoned(ident)
+            else:
+                self._pending.append(self._effect(decided))
+
+    # --- effects -----------------------------------------------------------------------------------------------------
+
+    def _effect(self, decided: Decided) -> Effect:
+        """What performing a command needs, taken from the state that wants it."""
+        artifact = decided.command.artifact
+        found = self._texts.get(artifact)
+        if found is None:
+            entries = entries_for(self.state, decided)
+            found = entries, render(self.state.spec.strategy, entries)
+            self._texts[artifact] = found
+            if len(self._texts) > _TEXTS:
+                self._texts.popitem(last=False)
+        return Effect(decided, *found)
+
+    def _start(self) -> bool:
+        """Start what may start, everything that led to it made durable first. True when anything was."""
+        pending, modes = self._pending, self.performer
+        if not pending or not self._may_start(pending[0]):
+            return False
+        self.log.sync()
+        self._batches += 1
+        while pending and self._may_start(pending[0]):
+            effect = pending.popleft()
+            if modes.mode(effect.decided.command) == "inline":
+                self._perform_inline(effect)
+            else:
+                task = asyncio.create_task(self._perform(effect))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+        return True
+
+    def _may_start(self, effect: Effect) -> bool:
+        return len(self._running) < self.capacity or self.performer.mode(effect.decided.command) == "inline"
+
+    def _call(self, effect: Effect) -> Any:
+        """Call the port and the scorer. A result, or an awaitable of one."""
+        command, performer = effect.decided.command, self.performer
+        arguments = performer.arguments(command, effect.text, self._outputs.get(effect.decided.worker, ""))
+        value = performer.function(command)(*arguments)
+        if inspect.isawaitable(value):
+            return self._finish_later(effect, value)
+        return performer.finish(command, effect.entries, value)
+
+    async def _finish_later(self, effect: Effect, value: Awaitable[Any]) -> Result:
+        result = self.performer.finish(effect.decided.command, effect.entries, await value)
+        return await result if inspect.isawaitable(result) else result
+
+    def _perform_inline(self, effect: Effect) -> None:
+        began = self.clock()
+        try:
+            result: Result = self._call(effect)
+        except Exception as error:  # a port is code we do not know: whatever it raises is a fact about this call
+            result = failure(effect.decided.command, error, usage=None), ""
+        self._arrive(effect.decided, result, self.clock() - began)
+
+    async def _perform(self, effect: Effect) -> None:
+        began, command = self.clock(), effect.decided.command
+        try:
+            async with asyncio.timeout(self.deadline):
+                if self.performer.mode(command) == "thread":
+                    result = await asyncio.get_running_loop().run_in_executor(self._threads(), self._call, effect)
+                else:
+                    result = self._call(effect)
+                if inspect.isawaitable(result):
+                    result = await result
+        except Exception as error:  # as above; the deadline raises TimeoutError
+            result = failure(command, error, usage=None), ""
+        self._arrive(effect.decided, result, self.clock() - began)
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.capacity, thread_name_prefix="agentdescent")
+        return self._pool
+
+    def _arrive(self, decided: Decided, result: Result, seconds: float) -> None:
+        outcome, output = result
+        try:
+            self.log.answered(outcome, output, seconds)
+        except OSError as error:
+            self._broken = error
+        self._arrived[outcome.id] = outcome
+        self._keep_output(decided, output)
+        self._arrival.set()
+
+    def _keep_output(self, decided: Decided, output: str) -> None:
+        command = decided.command
+        if isinstance(command, Rollout) and command.purpose == "rollout":
+            self._outputs[decided.worker] = output
+
+    async def _await_arrival(self, began: float) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if self._arrived and not self._running and not self._pending:
+            raise IllegalEvent(f"answers {sorted(self._arrived)[:5]} arrived, and none may be admitted")
+        self._arrival.clear()
+        seconds = self.state.governor.caps.seconds
+        left = None if seconds is None or self.state.interrupted else max(0.0, began + seconds - self.clock())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await self._arrival.wait()
+
+
+def run_blocking(make: Callable[[Cancellation], Awaitable[T]]) -> T:
+    """Run a coroutine to its end from synchronous code, in a thread of its own where a loop is running already.
+
+    In the main thread the first Ctrl-C asks the run to settle, the second raises KeyboardInterrupt.
+    """
+    cancellation = Cancellation()
+
+    async def main() -> T:
+        return await make(cancellation)
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with _interruptible(cancellation):
+            return asyncio.run(main())
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, main()).result()
+
+
+@contextmanager
+def _interruptible(cancellation: Cancellation) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: object) -> None:
+        if cancellation.reason is not None:
+            raise KeyboardInterrupt
+        cancellation.request()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,224 @@
+"""What the open sweep needs next. `settle` makes every move that needs no fact; decide and apply both start from it,
+so neither can see a sweep that the other does not."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from agentdescent.artifact.diff import Ops, change, contradict, identity, union
+from agentdescent.budget.governor import fits, reservation
+from agentdescent.budget.usage import NOTHING, Amount
+from agentdescent.engine.path import gate_hold
+from agentdescent.engine.state import State, Version, version_of
+from agentdescent.merge.card import Card, staleness, tolerance
+from agentdescent.merge.probe import Probe, next_slot
+from agentdescent.merge.rejected import contains
+from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
+from agentdescent.merge.sweep import Duel, Sweep, Trial, halves
+from agentdescent.merge.verdict import Evidence, Outcome, StaleEvidence, SubsetEvidence
+from agentdescent.record import Record, replace
+
+MAX_REOPENED = 3
+
+
+class Close(Record, frozen=True):
+    """A card ends without a gate."""
+
+    card: Card
+    outcome: Outcome
+    evidence: Evidence | None = None
+
+
+class Put(Record, frozen=True):
+    """What is kept goes before the gate as one candidate; `hold` is what opening it earmarks."""
+
+    cards: tuple[Card, ...]
+    ops: Ops
+    version: Version
+    order: tuple[int, ...]
+    hold: Amount
+
+
+class Measure(Record, frozen=True):
+    """An effect the trial or duel in progress wants: `task` indexes the run's tasks."""
+
+    purpose: Literal["rebase", "conflict"]
+    subject: int
+    version: Version
+    task: int
+    attempt: int
+    reserve: Amount
+
+
+Need: TypeAlias = Close | Put | Measure | None
+
+
+def begin(state: State) -> Sweep | None:
+    """The open sweep, or the one that would begin now: all waiting cards in order of worker."""
+    if state.sweep is not None:
+        return state.sweep
+    if not state.cards:
+        return None
+    cards = tuple(sorted(state.cards, key=lambda card: (card.version, card.worker, card.subject)))
+    return Sweep(state.head.version.number, (cards,))
+
+
+def settle(state: State, sweep: Sweep) -> tuple[Sweep, Need]:
+    """The sweep after every move that needs no fact, and what it needs then; nothing when it has to wait or is over."""
+    number = state.head.version.number
+    while True:
+        if sweep.trial is not None:
+            moved: Sweep | Close | Measure | None = _after_trial(state, sweep, sweep.trial)
+        elif sweep.duel is not None:
+            moved = _after_duel(state, sweep, sweep.duel)
+        elif sweep.kept and sweep.kept[0].version != number:
+            moved = replace(sweep, kept=(), intake=(*sweep.kept, *sweep.intake))
+        elif sweep.intake:
+            moved = _admit(state, sweep)
+        elif len(sweep.gates) >= state.spec.open_gates:
+            return sweep, None
+        elif sweep.kept:
+            put = _put(state, sweep)
+            if not isinstance(put, Sweep):
+                return sweep, put
+            moved = put
+        elif sweep.groups:
+            moved = replace(sweep, intake=sweep.groups[0], groups=sweep.groups[1:])
+        else:
+            return sweep, None
+        if not isinstance(moved, Sweep):
+            return sweep, moved
+        sweep = moved
+
+
+def _admit(state: State, sweep: Sweep) -> Sweep | Close:
+    """Staleness and conflict of the first card of the intake."""
+    card, head = sweep.intake[0], state.head
+    number = head.version.number
+    if card.version != number:
+        if card.reopened > MAX_REOPENED:
+            return Close(card, "cas-conflict")
+        if change(head.version.entries, card.ops) == head.version.entries:
+            return Close(card, "duplicate")
+        allowed = tolerance(state.spec.strategy.blast_radius)
+        at_start = staleness(state.spec.staleness, max(0, sweep.version - card.version), allowed)
+        if at_start == "discard":
+            return Close(card, "all-stale", StaleEvidence(number - card.version))
+        if state.spec.staleness != "full":
+            return replace(sweep, trial=_trial(state, card))
+        card = replace(card, version=number)
+    if contains(head.rejected, card.identity):
+        return Close(card, "duplicate")
+    rival = next((kept for kept in sweep.kept if contradict(kept.ops, card.ops)), None)
+    if rival is not None:
+        intake = (card, *sweep.intake[1:])
+        return replace(
+            sweep, intake=intake, duel=Duel(rival.subject, _cheap_probe(state, rival), _cheap_probe(state, card))
+        )
+    return replace(sweep, intake=sweep.intake[1:], kept=(*sweep.kept, card))
+
+
+def _trial(state: State, card: Card) -> Trial:
+    known = score_at(state.head.train, state.position[card.task])
+    return Trial(state.head.version.number, state.head.version.artifact, before=None if known == UNKNOWN else known)
+
+
+def _cheap_probe(state: State, card: Card) -> Probe:
+    known = card.cheap if card.cheap_version == state.head.version.number else None
+    scores = known or blank(state.head.scores.size)
+    order = tuple(position for position in state.split.cheap if score_at(scores, position) == UNKNOWN)
+    return Probe(order, len(order), scores)
+
+
+def _after_trial(state: State, sweep: Sweep, trial: Trial) -> Sweep | Close | Measure | None:
+    card, head = sweep.intake[0], state.head.version
+    if trial.failure is None and trial.version == head.number:
+        if trial.before is None and not trial.asked_before:
+            return _measure(state, sweep, Measure("rebase", card.subject, head, card.task, trial.attempts, NOTHING))
+        if trial.after is None and not trial.asked_after:
+            version = _with_change(state, card)
+            return _measure(state, sweep, Measure("rebase", card.subject, version, card.task, trial.attempts, NOTHING))
+    if trial.asked_before or trial.asked_after:
+        return None
+    if trial.version != head.number:
+        return replace(sweep, trial=None)
+    if trial.failure is not None or trial.before is None or trial.after is None:
+        return Close(card, "failed", trial.failure)
+    if trial.after < trial.before:
+        return Close(card, "all-stale", StaleEvidence(head.number - card.version, trial.before, trial.after))
+    card = replace(card, version=head.number, before=trial.before, delta=trial.after - trial.before)
+    return replace(sweep, trial=None, intake=(card, *sweep.intake[1:]))
+
+
+def _after_duel(state: State, sweep: Sweep, duel: Duel) -> Sweep | Close | Measure | None:
+    card = sweep.intake[0]
+    rival = next(kept for kept in sweep.kept if kept.subject == duel.rival)
+    current = card.version == state.head.version.number
+    if current and duel.ours.failure is None and duel.theirs.failure is None:
+        for probe, who in ((duel.theirs, rival), (duel.ours, card)):
+            slot = next_slot(probe)
+            if slot is not None:
+                task = state.split.heldout[slot.position]
+                version = _with_change(state, who)
+                return _measure(state, sweep, Measure("conflict", who.subject, version, task, slot.attempt, NOTHING))
+    if duel.ours.open or duel.theirs.open:
+        return None
+    if not current:
+        return replace(sweep, duel=None)
+    if duel.ours.failure is not None:
+        return Close(card, "failed", duel.ours.failure)
+    if duel.theirs.failure is not None:
+        return Close(rival, "failed", duel.theirs.failure)
+    own, other = duel.ours.scores.total, duel.theirs.scores.total
+    if own > other:
+        return Close(rival, "lost-conflict", SubsetEvidence(other, own, card.subject))
+    return Close(card, "lost-conflict", SubsetEvidence(own, other, rival.subject))
+
+
+def _measure(state: State, sweep: Sweep, wanted: Measure) -> Sweep | Measure | None:
+    """The effect with its reservation when it fits. When it never will in this sweep: a card to be rebased is
+    parked, one that would be compared goes on in a group of its own instead."""
+    size = state.setup.tasks[wanted.task].size
+    reserve = reservation(state.governor, "solve", wanted.version.size + size)
+    if fits(state.governor, reserve):
+        return replace(wanted, reserve=reserve)
+    if state.window.count or sweep.gates:
+        return None
+    card, rest = sweep.intake[0], sweep.intake[1:]
+    if wanted.purpose == "rebase":
+        return replace(sweep, trial=None, intake=rest, parked=(*sweep.parked, card))
+    return replace(sweep, duel=None, intake=rest, groups=(*sweep.groups, (card,)))
+
+
+def _with_change(state: State, card: Card) -> Version:
+    """The head with this card's change alone."""
+    head = state.head.version
+    return version_of(state.spec, head.number, change(head.entries, card.ops))
+
+
+def _put(state: State, sweep: Sweep) -> Put | Close | Sweep | None:
+    cards, head = sweep.kept, state.head
+    if len(cards) > 1 and state.spec.fusion == "none":
+        return replace(sweep, kept=(), groups=(*((card,) for card in cards), *sweep.groups))
+    ops = cards[0].ops if len(cards) == 1 else union(tuple(card.ops for card in cards))
+    if len(cards) > 1 and contains(head.rejected, identity(ops)):
+        return replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups))
+    entries = change(head.version.entries, ops)
+    version = version_of(state.spec, head.version.number, entries)
+    known = known_scores(state, cards)
+    order = head.order if known is None else tuple(p for p in head.order if score_at(known, p) == UNKNOWN)
+    hold = gate_hold(state, version.size, len(order))
+    if fits(state.governor, hold):
+        return Put(cards, ops, version, order, hold)
+    if sweep.gates or state.window.count:
+        return None
+    if len(cards) > 1:
+        return replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups))
+    return replace(sweep, kept=(), parked=(*sweep.parked, *cards))
+
+
+def known_scores(state: State, cards: tuple[Card, ...]) -> Scores | None:
+    """Held-out scores of a single card's candidate that a duel has paid for already."""
+    if len(cards) == 1 and cards[0].cheap_version == state.head.version.number:
+        return cards[0].cheap
+    return None

@@ -1,0 +1,140 @@
+"""What is wrong with a job, found before anything is spent. Every message names the offender and the remedy."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from agentdescent.budget.governor import Caps
+from agentdescent.budget.tariff import Rate
+from agentdescent.budget.usage import add, scale
+from agentdescent.engine.path import cheapest_path, sizes_of, sweep_cost
+from agentdescent.engine.spec import RULES, Setup, Spec, TaskInfo
+from agentdescent.engine.split import part_sizes
+from agentdescent.engine.state import initial
+from agentdescent.errors import UsageError
+from agentdescent.record import replace
+
+MIN_TASKS = 4
+
+
+def check(spec: Spec, setup: Setup) -> tuple[str, ...]:
+    """Raises UsageError when the run cannot be what was asked for; returns warnings."""
+    check_caps(spec.caps)
+    _check_spec(spec)
+    _check_tasks(spec, setup)
+    for kind, rate in (("solve", setup.tariff.solve), ("propose", setup.tariff.propose)):
+        _check_rate(kind, rate, priced=spec.caps.cost is not None)
+    return _check_affordable(spec, setup)
+
+
+def check_caps(caps: Caps) -> None:
+    """Raises UsageError unless every cap is a positive number of its unit."""
+    for name, value in (
+        ("max_tokens", caps.tokens),
+        ("max_cost", caps.cost),
+        ("max_calls", caps.calls),
+        ("max_rollouts", caps.rollouts),
+        ("rounds", caps.rounds),
+    ):
+        if value is not None and (type(value) is not int or value < 1):
+            raise UsageError(f"{name} is {value!r}: it must be a positive whole number, or left out for no limit")
+    seconds = caps.seconds
+    if seconds is not None and not (type(seconds) in (int, float) and math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"max_seconds is {seconds!r}: it must be a positive number, or left out for no limit")
+    if all(value is None for value in (caps.tokens, caps.cost, caps.calls, caps.rollouts, caps.seconds, caps.rounds)):
+        raise UsageError("nothing limits the run: set rounds, max_tokens or another limit")
+
+
+def _check_spec(spec: Spec) -> None:
+    if spec.rules != RULES:
+        raise UsageError(f"rules {spec.rules} are not known here (this version decides by rules {RULES})")
+    for name, number, least in (
+        ("n_workers", spec.n_workers, 1),
+        ("heldout_limit", spec.heldout_limit, 1),
+        ("test_limit", spec.test_limit, 1),
+        ("refresh_interval", spec.refresh_interval, 1),
+        ("wave_min", spec.wave_min, 1),
+        ("open_gates", spec.open_gates, 1),
+        ("cheap_size", spec.cheap_size, 1),
+        ("attempts", spec.attempts, 1),
+    ):
+        if type(number) is not int or number < least:
+            raise UsageError(f"{name} is {number!r}: it must be a whole number of at least {least}")
+    for name, share, top in (("heldout_share", spec.heldout_share, False), ("test_share", spec.test_share, True)):
+        if not (0 <= share < 1) or (share == 0 and not top):
+            raise UsageError(f"{name} is {share!r}: it must be a share of the tasks, from 0 to below 1")
+    if type(spec.seed) is not int:
+        raise UsageError(f"seed is {spec.seed!r}: it must be a whole number")
+    if spec.target is not None and not 0 < spec.target <= 1:
+        raise UsageError(f"target_reward is {spec.target!r}: rewards are in (0, 1]")
+    if spec.patience is not None and spec.patience < 1:
+        raise UsageError(f"patience is {spec.patience!r}: it must be a number of rounds, at least 1")
+
+
+def _check_tasks(spec: Spec, setup: Setup) -> None:
+    n = len(setup.tasks)
+    if n < MIN_TASKS:
+        raise UsageError(f"{n} tasks: at least {MIN_TASKS} are needed, to train on some and decide on others")
+    counts = Counter(task.id for task in setup.tasks)
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise UsageError(f"task id {twice!r} occurs {counts[twice]} times: ids must be unique")
+    train, _, test = part_sizes(spec, n)
+    if train < 1:
+        raise UsageError(f"no task is left to train on: lower heldout_share or test_share ({n} tasks, {test} test)")
+
+
+def _check_rate(kind: str, rate: Rate, *, priced: bool) -> None:
+    if not 1 <= rate.bytes_per_token <= 64:
+        raise UsageError(f"tariff.{kind}.bytes_per_token is {rate.bytes_per_token}: it must be from 1 to 64")
+    if min(rate.overhead, rate.ceiling, rate.calls) < 0 or (rate.strict and rate.calls < 1):
+        raise UsageError(f"tariff.{kind} has a negative bound: {rate}")
+    if priced and rate.strict and rate.prices is None:
+        raise UsageError(f"max_cost is set, but tariff.{kind} has no prices: give them, or use max_tokens")
+
+
+def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
+    """A strict tariff says what the base and one candidate can cost; the largest tasks stand for all."""
+    warnings = []
+    _, heldout, test = part_sizes(spec, len(setup.tasks))
+    if heldout < MIN_TASKS:
+        warnings.append(f"only {heldout} held-out tasks decide what is kept: a change can win by luck; use more tasks")
+    if not (setup.tariff.solve.strict and setup.tariff.propose.strict):
+        return tuple(warnings)
+    state = initial(spec, setup)
+    largest = sorted(range(len(setup.tasks)), key=lambda index: -setup.tasks[index].size)
+    sizes = sizes_of(setup, tuple(largest[:heldout]))
+    smallest: TaskInfo = min(setup.tasks, key=lambda task: task.size)
+    size = state.head.version.size
+    base = sweep_cost(state.governor, sizes, size)
+    tests = scale(sweep_cost(state.governor, sizes_of(setup, tuple(largest[:test])), size), 2)
+    state = replace(
+        state,
+        setup=replace(setup, tasks=(smallest,)),
+        split=replace(state.split, train=(0,)),
+        heldout=sizes,
+    )
+    path = cheapest_path(state)
+    need = add(add(base, tests), path)
+    caps = spec.caps
+    for name, cap, needed in (
+        ("max_tokens", caps.tokens, need.tokens),
+        ("max_cost", caps.cost, need.cost),
+        ("max_calls", caps.calls, need.calls),
+        ("max_rollouts", caps.rollouts, need.rollouts),
+    ):
+        if cap is not None and cap < needed:
+            raise UsageError(
+                f"{name} is {cap}, and scoring the start and one candidate may need {needed}: raise it to that, "
+                "or use fewer held-out or test tasks"
+            )
+    if caps.tokens is not None:
+        turn = path.tokens - base.tokens
+        rounds = (caps.tokens - base.tokens - tests.tokens) / (spec.n_workers * turn + base.tokens)
+        if rounds < 1:
+            warnings.append(
+                f"max_tokens {caps.tokens} may buy only {rounds:.1f} rounds of {spec.n_workers} workers in the worst "
+                "case: use fewer workers, or a higher cap"
+            )
+    return tuple(warnings)

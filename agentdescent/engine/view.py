@@ -1,0 +1,40 @@
+"""What a command stands for: the text an effect needs, found in the state that wants it."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from agentdescent import vector
+from agentdescent.artifact.diff import Entries, change
+from agentdescent.engine.command import Rollout
+from agentdescent.engine.event import Decided
+from agentdescent.engine.state import State
+from agentdescent.errors import IllegalEvent
+
+
+def entries_for(state: State, decided: Decided) -> Entries:
+    """The entries of the artifact that an open command names by digest."""
+    command = decided.command
+    if command.artifact == state.head.version.artifact:
+        return state.head.version.entries
+    if decided.worker >= 0:
+        worker = vector.get(state.workers, decided.worker)
+        if worker.copy is not None:
+            if isinstance(command, Rollout) and command.purpose == "verify" and worker.card is not None:
+                return change(worker.copy.entries, worker.card.ops)
+            return worker.copy.entries
+    if isinstance(command, Rollout) and state.sweep is not None:
+        match command.purpose:
+            case "gate":
+                for gate in state.sweep.gates:
+                    if gate.subject == decided.subject:
+                        return gate.entries
+            case "rebase" | "conflict":
+                for card in (*state.sweep.intake, *state.sweep.kept):
+                    if card.subject == decided.subject:
+                        return change(state.head.version.entries, card.ops)
+            case "base" | "rollout" | "propose" | "verify" | "tournament" | "audit" | "score" | "test":
+                pass
+            case _:
+                assert_never(command.purpose)
+    raise IllegalEvent(f"nothing in the state holds artifact {command.artifact} of command {command.id}")

@@ -1,0 +1,28 @@
+"""What curtailed gates did not have to ask."""
+
+from __future__ import annotations
+
+from agentdescent.engine.event import Event, Judged
+from agentdescent.engine.state import State
+from agentdescent.merge.verdict import GateEvidence
+from agentdescent.record import Record
+
+
+class Savings(Record, frozen=True):
+    """`gates` stopped early; `calls` not made; `tokens`: an estimate, calls times the mean gate call so far."""
+
+    gates: int = 0
+    calls: int = 0
+    tokens: int = 0
+
+
+def observe(savings: Savings, event: Event, state: State) -> Savings:
+    """Fold an event; `state` is the one after it."""
+    if not isinstance(event, Judged) or not isinstance(event.evidence, GateEvidence):
+        return savings
+    spared = event.evidence.total - event.evidence.answered
+    if spared == 0:
+        return savings
+    used = next((line.used for line in state.governor.ledger if line.purpose == "gate"), None)
+    mean = used.tokens / used.rollouts if used is not None and used.rollouts else 0.0
+    return Savings(savings.gates + 1, savings.calls + spared, savings.tokens + round(spared * mean))

@@ -1,0 +1,169 @@
+"""A candidate before the held-out tasks: asked where the head loses most first, in waves, until it is certain.
+
+A wave is the fewest further outcomes before which no rejection could be certain, so asking for them at once
+wastes nothing. A rejection is certain when the best that the remaining tasks could bring, a score of 1 on each,
+would not lead to acceptance; that is exact, because acceptance is monotone in gains and losses.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from agentdescent.artifact.diff import Entries
+from agentdescent.budget.usage import Amount
+from agentdescent.merge.acceptance import MILLION, accepts, probability
+from agentdescent.merge.card import Card
+from agentdescent.merge.probe import Probe, answer, idle
+from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
+from agentdescent.merge.verdict import GateEvidence
+from agentdescent.record import Record, replace
+
+Status: TypeAlias = Literal["open", "accepted", "rejected", "failed", "won", "stale"]
+
+
+class Gate(Record, frozen=True):
+    """One candidate's gate. Sums in millionths.
+
+    `gain`, `loss`: against `base`, over the tasks answered. `best`: what the tasks not answered could gain.
+    `prefix[i]`: sum of base scores of the first i tasks of the order. `hold`: the earmark that is left.
+    `safe`, `lost`: (gain, loss) points known to be accepted / not accepted, which spare most evaluations of P.
+    """
+
+    subject: int
+    cards: tuple[Card, ...]
+    entries: Entries
+    artifact: str
+    size: int
+    version: int
+    base: Scores
+    probe: Probe
+    prefix: tuple[int, ...]
+    weight_gain: int
+    weight_loss: int
+    bar: int
+    hold: Amount
+    curtail: bool
+    wave_min: int
+    gain: int = 0
+    loss: int = 0
+    best: int = 0
+    safe: tuple[int, int] | None = None
+    lost: tuple[int, int] | None = None
+    status: Status = "open"
+
+
+def informative(base: Scores) -> tuple[int, ...]:
+    """Positions, those where the base loses most first; ties by position."""
+    return tuple(sorted(range(base.size), key=lambda position: score_at(base, position)))
+
+
+def prefix_sums(base: Scores, order: tuple[int, ...]) -> tuple[int, ...]:
+    sums = [0]
+    for position in order:
+        sums.append(sums[-1] + score_at(base, position))
+    return tuple(sums)
+
+
+def open_gate(gate: Gate, known: Scores | None) -> Gate:
+    """Start: take over the scores that are `known` already, then ask for the first wave."""
+    probe = gate.probe
+    if known is not None and known.count:
+        order = tuple(position for position in probe.order if score_at(known, position) == UNKNOWN)
+        seen = [position for position in probe.order if score_at(known, position) != UNKNOWN]
+        gate = replace(
+            gate,
+            probe=replace(probe, order=order, scores=known),
+            prefix=prefix_sums(gate.base, order),
+            gain=sum(max(0, score_at(known, p) - score_at(gate.base, p)) for p in seen),
+            loss=sum(max(0, score_at(gate.base, p) - score_at(known, p)) for p in seen),
+        )
+    best = len(gate.probe.order) * MILLION - gate.prefix[-1]
+    return weigh(replace(gate, best=best))
+
+
+def score(gate: Gate, position: int, value: int, threshold: int) -> Gate:
+    """Fold one outcome; at the end of a wave, weigh what is known."""
+    base = score_at(gate.base, position)
+    gate = replace(
+        gate,
+        probe=answer(gate.probe, position, value, threshold),
+        gain=gate.gain + max(0, value - base),
+        loss=gate.loss + max(0, base - value),
+        best=gate.best - (MILLION - base),
+    )
+    return weigh(gate)
+
+
+def weigh(gate: Gate) -> Gate:
+    """When nothing is open: a verdict, or the next wave."""
+    probe = gate.probe
+    if gate.status != "open" or not idle(probe):
+        return gate
+    if probe.failure is not None:
+        return replace(gate, status="failed")
+    left = len(probe.order) - probe.asked
+    if left == 0:
+        won = accepts(gate.gain, gate.loss, gate.weight_gain, gate.weight_loss, gate.bar)
+        return replace(gate, status="accepted" if won else "rejected")
+    if not gate.curtail:
+        return replace(gate, probe=replace(probe, limit=len(probe.order)))
+    gate, hopeful = _accepts(gate, gate.gain + gate.best, gate.loss)
+    if not hopeful:
+        return replace(gate, status="rejected")
+    gate, wave = _wave(gate, left)
+    return replace(gate, probe=replace(probe, limit=probe.asked + min(left, max(wave, gate.wave_min))))
+
+
+def _wave(gate: Gate, left: int) -> tuple[Gate, int]:
+    """The smallest k for which k outcomes of 0 in order would make rejection certain; `left` if there is none."""
+    low, high = 0, 1
+    while high < left:
+        gate, alive = _after(gate, high)
+        if not alive:
+            break
+        low, high = high, high * 2
+    high = min(high, left)
+    while high - low > 1:
+        middle = (low + high) // 2
+        gate, alive = _after(gate, middle)
+        low, high = (middle, high) if alive else (low, middle)
+    return gate, high
+
+
+def _after(gate: Gate, outcomes: int) -> tuple[Gate, bool]:
+    asked = gate.probe.asked
+    lost = gate.prefix[asked + outcomes] - gate.prefix[asked]
+    return _accepts(gate, gate.gain + gate.best - (outcomes * MILLION - lost), gate.loss + lost)
+
+
+def _accepts(gate: Gate, gain: int, loss: int) -> tuple[Gate, bool]:
+    safe, lost = gate.safe, gate.lost
+    if safe is not None and gain >= safe[0] and loss <= safe[1]:
+        return gate, True
+    if lost is not None and gain <= lost[0] and loss >= lost[1]:
+        return gate, False
+    if accepts(gain, loss, gate.weight_gain, gate.weight_loss, gate.bar):
+        return replace(gate, safe=(gain, loss)), True
+    return replace(gate, lost=(gain, loss)), False
+
+
+def evidence(gate: Gate, *, split: bool = False) -> GateEvidence:
+    p = probability(gate.gain + gate.weight_gain, gate.loss + gate.weight_loss)
+    return GateEvidence(
+        gate.gain,
+        gate.loss,
+        round(p * MILLION),
+        gate.bar,
+        gate.probe.scores.count,
+        gate.probe.scores.size,
+        split,
+    )
+
+
+def fell(gate: Gate) -> bool:
+    """The mean fell, or is certain to: a regression."""
+    return gate.gain + gate.best < gate.loss
+
+
+def fresh_probe(order: tuple[int, ...], size: int) -> Probe:
+    return Probe(order, 0, blank(size))
