@@ -161,6 +161,7 @@ class Run:
         self._arrival = asyncio.Event()
         self._broken: OSError | None = None
         self._pool: ThreadPoolExecutor | None = None
+        self._in_flight = 0
         self._batches = 0
 
     # --- the loop ----------------------------------------------------------------------------------------------------
@@ -302,13 +303,14 @@ class Run:
             if modes.mode(effect.decided.command) == "inline":
                 self._perform_inline(effect)
             else:
+                self._in_flight += 1
                 task = asyncio.create_task(self._perform(effect))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
         return True
 
     def _may_start(self, effect: Effect) -> bool:
-        return len(self._running) < self.capacity or self.performer.mode(effect.decided.command) == "inline"
+        return self._in_flight < self.capacity or self.performer.mode(effect.decided.command) == "inline"
 
     def _call(self, effect: Effect) -> Any:
         """Call the port and the scorer. A result, or an awaitable of one."""
@@ -343,6 +345,7 @@ class Run:
                     result = await result
         except Exception as error:  # as above; the deadline raises TimeoutError
             result = failure(command, error, usage=None), ""
+        self._in_flight -= 1  # before the answer wakes the loop, which may then start another
         self._arrive(effect.decided, result, self.clock() - began)
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -368,8 +371,8 @@ class Run:
     async def _await_arrival(self, began: float) -> None:
         if self._broken is not None:
             raise self._broken
-        if self._arrived and not self._running and not self._pending:
-            raise IllegalEvent(f"answers {sorted(self._arrived)[:5]} arrived, and none may be admitted")
+        if not self._in_flight:
+            raise IllegalEvent(f"nothing is running; answers {sorted(self._arrived)[:5]} may not be admitted")
         self._arrival.clear()
         seconds = self.state.governor.caps.seconds
         left = None if seconds is None or self.state.interrupted else max(0.0, began + seconds - self.clock())

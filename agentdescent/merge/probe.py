@@ -48,9 +48,10 @@ def answer(probe: Probe, position: int, score: int, threshold: int) -> Probe:
     return replace(probe, scores=record(probe.scores, position, score, threshold), open=probe.open - 1)
 
 
-def fail(probe: Probe, slot: Slot, attempts: int, why: FailureEvidence) -> Probe:
-    """`slot` holds the attempts made so far; at `attempts` of them it has failed for good."""
-    if slot.attempt >= attempts:
+def fail(probe: Probe, slot: Slot, attempts: int, why: FailureEvidence | None) -> Probe:
+    """`slot` holds the failures so far; at `attempts` of them it has failed for good. No `why`: it was abandoned,
+    and is asked again however often that happens."""
+    if why is not None and slot.attempt >= attempts:
         return replace(probe, open=probe.open - 1, failure=probe.failure or why)
     return replace(probe, open=probe.open - 1, again=(*probe.again, slot))
 

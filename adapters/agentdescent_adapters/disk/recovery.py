@@ -130,7 +130,10 @@ def _decided(events: str, size: int, commands: set[int]) -> set[int]:
 
 
 def _rewrite(files: Files, path: str, end: int, strays: set[int]) -> Extent:
-    """Replace the journal atomically by one without the answers to these commands."""
+    """Replace the journal atomically by one without the answers to these commands.
+
+    The caller syncs the directory: should the name go back to the old journal before, it is rewritten again.
+    """
     beside = f"{path}.tmp"
     size = count = 0
     handle = files.open_new(beside)
@@ -144,5 +147,4 @@ def _rewrite(files: Files, path: str, end: int, strays: set[int]) -> Extent:
     finally:
         files.close(handle)
     files.replace(beside, path)
-    files.sync_directory(os.path.dirname(path))
     return Extent(size, count)

@@ -11,10 +11,10 @@ from agentdescent_adapters.rules.evidence import Evidence, matching, members, ph
 from agentdescent_adapters.rules.language import Rule, RuleList, answer, size, write
 from agentdescent_adapters.rules.standing import Standing, compare, open_to, stand, without
 
-SUPPORT = 2
-"""How many sampled rows a candidate puts right at least."""
+SUPPORT = 1
+"""How many sampled rows, the message itself not among them, a candidate puts right at least."""
 
-LIFT = 1.5
+LIFT = 2.0
 """A phrase is telling when its label is more than so many times as frequent in the rows that have it as in all."""
 
 PAIRED = 16
@@ -101,16 +101,14 @@ def _default(evidence: Evidence, standing: Standing, case: Case) -> Iterator[Can
         yield Candidate(f"add: {text}", fixed, 0, 0, size(text) + _BULLET)
 
 
-def _repairs(
-    evidence: Evidence, rules: RuleList, standing: Standing, firing: Rule, case: Case
-) -> Iterator[Candidate]:
+def _repairs(evidence: Evidence, rules: RuleList, standing: Standing, firing: Rule, case: Case) -> Iterator[Candidate]:
     """The rule that answered wrongly, dropped or kept from the message."""
     key = rule_key(firing.text)
     rest = without(evidence, rules, firing)
     right = evidence.labels.get(firing.label, 0)
     fixed, broken = compare(standing, rest, 0, right, case.sample)
     if fixed < SUPPORT:
-        return  # narrowing it puts some of these rows right, and no others
+        return  # what a narrower rule leaves to the others is a part of these rows
     yield Candidate(f"drop {key}", fixed, broken, 0, -size(firing.text) - _BULLET)
     for has, lacks, taken in _narrowings(evidence, rules, standing, rest, firing, case):
         fixed, broken = compare(standing, rest, taken, right, case.sample)

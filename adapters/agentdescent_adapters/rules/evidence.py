@@ -6,12 +6,14 @@ proposal can weigh a hundred candidate rules against all rows in a fraction of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
 
 from agentdescent.artifact.strategy import normalise
 from agentdescent.errors import UsageError
 from agentdescent.ports import Task
-from agentdescent.record import Record
 from agentdescent_adapters.rules.language import LABEL_LIMIT, Rule, fold, size
 
 ROW_LIMIT = 4096
@@ -21,8 +23,8 @@ WORD_LIMIT = 64
 """How many words of a message are read."""
 
 
-class Evidence(Record, frozen=True):
-    """Rows by phrase, by label and by task. `messages` are folded; `phrases` has every word and every two neighbours."""
+class Evidence(msgspec.Struct, frozen=True):
+    """Rows by phrase, label and task. `messages` are folded; `phrases` has every word and every two neighbours."""
 
     messages: tuple[str, ...]
     phrases: dict[str, int]
@@ -54,7 +56,7 @@ def answerable(label: str) -> str:
 def phrases_of(message: str) -> list[str]:
     """Each word of a folded message, then each two neighbours, folded, once, in order."""
     read = message.split()[:WORD_LIMIT]
-    pairs = [f" {left} {right} " for left, right in zip(read, read[1:], strict=False)]
+    pairs = [f" {left} {right} " for left, right in pairwise(read)]
     return list(dict.fromkeys([*(f" {word} " for word in read), *pairs]))
 
 
@@ -97,6 +99,9 @@ def _holding(evidence: Evidence, phrase: str) -> int:
     return sum(1 << row for row in members(candidates) if phrase in evidence.messages[row])
 
 
-def members(rows: int) -> list[int]:
+def members(rows: int) -> Iterator[int]:
     """The rows of a set, in order."""
-    return [row for row, bit in enumerate(reversed(f"{rows:b}")) if bit == "1"]
+    while rows:
+        lowest = rows & -rows
+        yield lowest.bit_length() - 1
+        rows ^= lowest

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-
 from collections.abc import Collection
 
 from agentdescent.record import Record
@@ -32,7 +31,8 @@ LABEL_LIMIT = 128
 
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _SYMBOL = "\u2190-\u2bff\U0001f000-\U0001faff"
-_WORD = re.compile(rf"[{_IDEOGRAPH}{_SYMBOL}]|[^\W{_IDEOGRAPH}]+(?:'[^\W{_IDEOGRAPH}]+)*")
+_LETTER = rf"[^\W{_IDEOGRAPH}{_SYMBOL}]"
+_WORD = re.compile(rf"[{_IDEOGRAPH}{_SYMBOL}]|{_LETTER}+(?:'{_LETTER}+)*")
 _PHRASE = re.compile(r'(not\s+)?"([^"]*)"', re.I)
 _RULE = re.compile(
     r'if\s+(?:contains\s+)?((?:not\s+)?"[^"]*"(?:\s+and\s+(?:not\s+)?"[^"]*")*)\s+then\s+(\S.*)|otherwise\s+(\S.*)',

@@ -7,6 +7,7 @@ looks good on a sample need not be good on other rows: this is no oracle.
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 
 from agentdescent_adapters.rules.candidates import Candidate, Case, candidates
@@ -16,7 +17,7 @@ from agentdescent_adapters.rules.language import RuleList, answer, size
 REPLY_LIMIT = 256
 """The most UTF-8 bytes of a reply."""
 
-DOUBT = 1.0
+DOUBT = 0.7
 """A change that alters n sampled rows must gain more than DOUBT * sqrt(n) of them."""
 
 STRAY = 0.3
@@ -45,5 +46,5 @@ def propose(evidence: Evidence, rules: RuleList, case: Case, uniform: float) -> 
 
 def worth(one: Candidate) -> float:
     """Sampled rows gained beyond doubt, per byte; 0 when the change should not be proposed."""
-    gain = one.fixed - one.broken - STRAY * one.stray - DOUBT * (one.fixed + one.broken) ** 0.5
+    gain = one.fixed - one.broken - STRAY * one.stray - DOUBT * math.sqrt(one.fixed + one.broken)
     return max(0.0, gain) / (FREE_BYTES + max(0, one.grown))

@@ -1,0 +1,1 @@
+"""Tasks from local files, and how their outputs are scored."""

@@ -1,0 +1,65 @@
+"""Reward functions for tasks with a label in meta["label"]: 1.0 for right, 0.0 for wrong."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from decimal import Decimal
+
+from agentdescent.errors import UsageError
+from agentdescent.ports import Reward, Task
+
+_NUMBER = re.compile(r"(?<![\w.])-?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?=\.[0-9]))(?:\.[0-9]+)?")
+
+
+def exact(task: Task, output: str) -> float:
+    """Whether the output is the label, white space around either apart."""
+    return float(output.strip() == _label(task).strip())
+
+
+def contains(task: Task, output: str) -> float:
+    """Whether the label occurs in the output, in whatever case."""
+    return float(_label(task).strip().casefold() in output.casefold())
+
+
+def number(task: Task, output: str) -> float:
+    """Whether the last number of the output equals the last of the label; `1,000`, `1000` and `1000.0` are one."""
+    expected = _last_number(_label(task))
+    if expected is None:
+        raise UsageError(f"the label of task {task.id!r} has no number in it: score it with another scorer")
+    return float(_last_number(output) == expected)
+
+
+_named: dict[str, Reward] = {"exact": exact, "contains": contains, "number": number}
+
+
+def scorer(name: str) -> Reward:
+    """The scorer of that name, or the function that `module:function` names. UsageError when there is none."""
+    if name in _named:
+        return _named[name]
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise UsageError(f"no scorer {name!r}: name one of {', '.join(_named)} or a function as module:function")
+    try:
+        found: object = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        raise UsageError(f"scorer {name!r}: {error}") from error
+    except Exception as error:  # a module is code we do not know: whatever it raises, this is not a scorer
+        raise UsageError(f"scorer {name!r}: importing {module} failed: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise UsageError(f"scorer {name!r} cannot be called: name a function of (task, output)")
+    return found
+
+
+def _label(task: Task) -> str:
+    label = task.meta.get("label")
+    if label is None:
+        raise UsageError(f"task {task.id!r} has no meta['label']: give it one, or score it with your own function")
+    return str(label)
+
+
+def _last_number(text: str) -> Decimal | None:
+    found = _NUMBER.findall(text)
+    return Decimal(found[-1].replace(",", "")) if found else None

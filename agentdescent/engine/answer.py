@@ -1,0 +1,155 @@
+"""An effect has ended: settle it, keep count of failures, and hand the fact to the slot that asked for it."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from agentdescent import vector
+from agentdescent.budget.governor import Kind, Purpose, settle, spend
+from agentdescent.budget.usage import subtract
+from agentdescent.engine.command import Propose, Rollout
+from agentdescent.engine.event import (
+    Abandoned,
+    Decided,
+    Failed,
+    Proposed,
+    RolledOut,
+)
+from agentdescent.engine.merge_facts import current_sweep, gate_at, measure_failed, measured, requeue_stale, with_gate
+from agentdescent.engine.scoring import score_failed, scored
+from agentdescent.engine.state import State, threshold
+from agentdescent.engine.turn import propose_failed, proposed, put_worker, turn_over, turn_scored, verified
+from agentdescent.engine.window import oldest, take
+from agentdescent.errors import IllegalEvent
+from agentdescent.merge.gate import score, weigh
+from agentdescent.merge.probe import Slot, fail
+from agentdescent.merge.verdict import FailureEvidence
+from agentdescent.record import replace
+
+RETIRE_AFTER = 3
+BREAK_AFTER_NEVER = 8
+BREAK_AFTER_ONCE = 32
+UNREPORTED_LIMIT = 3
+
+
+def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> State:
+    if not state.window.count:
+        raise IllegalEvent(f"an outcome for command {event.id}, and nothing is open")
+    if state.spec.admission == "ordered" and event.id != oldest(state.window):
+        raise IllegalEvent(f"an outcome for command {event.id} before that of {oldest(state.window)}")
+    decided, window = take(state.window, event.id)
+    command = decided.command
+    kind: Kind = "solve" if isinstance(command, Rollout) else "propose"
+    purpose: Purpose = command.purpose if isinstance(command, Rollout) else "propose"
+    if isinstance(event, Abandoned):
+        governor = replace(state.governor, due=subtract(state.governor.due, command.reserve))
+        if event.started:
+            governor = spend(governor, purpose, command.reserve, command.reserve.tokens)
+        return _not_answered(replace(state, window=window, governor=governor), decided, decided.attempt, None)
+    scoring = event.scoring if isinstance(event, RolledOut) else None
+    governor = settle(state.governor, kind, purpose, command.reserve, event.usage, scoring)
+    state = _report(replace(state, window=window, governor=governor), event, decided.worker)
+    if isinstance(event, Failed):
+        why = FailureEvidence(event.kind, event.message)
+        return _not_answered(state, decided, decided.attempt + 1, why)
+    if isinstance(event, Proposed) and isinstance(command, Propose):
+        return proposed(state, event, decided.worker)
+    if isinstance(event, RolledOut) and isinstance(command, Rollout):
+        if not 0 <= event.score <= 1_000_000:
+            raise IllegalEvent(f"a score of {event.score} millionths for command {event.id}")
+        return _rolled_out(state, event, decided, command)
+    raise IllegalEvent(f"{type(event).__name__} for command {event.id}, which is a {type(command).__name__}")
+
+
+def _report(state: State, event: RolledOut | Proposed | Failed, index: int) -> State:
+    """Keep count of failures in a row; find what cannot go on."""
+    health = state.health
+    if isinstance(event, Failed):
+        health = replace(health, in_a_row=health.in_a_row + 1, last=event.message)
+        limit = BREAK_AFTER_ONCE if health.ever else BREAK_AFTER_NEVER
+        if event.kind == "contract":
+            health = replace(health, fatal=health.fatal or event.message)
+        elif health.in_a_row >= limit:
+            why = f"{health.in_a_row} calls in a row failed, the last with: {event.message}"
+            health = replace(health, fatal=health.fatal or why)
+    elif health.in_a_row or not health.ever:
+        health = replace(health, in_a_row=0, ever=True)
+    governor = state.governor
+    if governor.caps.tokens is not None and not governor.reported and governor.unreported >= UNREPORTED_LIMIT:
+        why = (
+            "max_tokens is set, but no call reported its tokens: return Answer(value, Usage(prompt=..., "
+            "completion=...)) from the agent, or leave max_tokens out"
+        )
+        health = replace(health, fatal=health.fatal or why)
+    if health is not state.health:
+        state = replace(state, health=health)
+    if index < 0:
+        return state
+    worker = vector.get(state.workers, index)
+    if isinstance(event, Failed):
+        failures = worker.failures + 1
+        retired = not worker.succeeded and failures >= RETIRE_AFTER and not state.health.ever
+        worker = replace(worker, failures=failures, retired=retired)
+    elif worker.failures or not worker.succeeded:
+        worker = replace(worker, failures=0, succeeded=True)
+    else:
+        return state
+    return replace(state, workers=put_worker(state, index, worker))
+
+
+def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvidence | None) -> State:
+    """The slot is empty again: asked anew, or failed for good after `attempts`. No `why`: it was abandoned."""
+    command, limit = decided.command, state.spec.attempts
+    given_up = why is not None and attempt >= limit
+    if isinstance(command, Propose):
+        return propose_failed(state, decided.worker, attempt, why if given_up else None, counted=why is not None)
+    index = decided.worker
+    match command.purpose:
+        case "rollout":
+            worker = vector.get(state.workers, index)
+            if given_up:
+                return turn_over(state, index, worker)
+            again = replace(worker, stage="reroll", attempt=attempt)
+            return replace(state, workers=put_worker(state, index, again), ready=(*state.ready, index))
+        case "verify":
+            worker = vector.get(state.workers, index)
+            if given_up:
+                return turn_over(state, index, worker)
+            again = replace(worker, stage="proposed", attempt=max(1, attempt))
+            return replace(state, workers=put_worker(state, index, again), ready=(*state.ready, index))
+        case "gate":
+            sweep = current_sweep(state)
+            at, gate = gate_at(sweep, decided.subject)
+            slot = Slot(state.position[command.task], attempt)
+            gate = replace(gate, probe=fail(gate.probe, slot, limit, why))
+            return requeue_stale(replace(state, sweep=with_gate(sweep, at, weigh(gate))))
+        case "base" | "test":
+            return score_failed(state, decided, command, attempt, why)
+        case "rebase" | "conflict":
+            return measure_failed(state, decided, command, attempt, why)
+        case "propose" | "tournament" | "audit" | "score":
+            raise IllegalEvent(f"a rollout with purpose {command.purpose}")
+        case _:
+            assert_never(command.purpose)
+
+
+def _rolled_out(state: State, event: RolledOut, decided: Decided, command: Rollout) -> State:
+    bar = threshold(state.spec)
+    match command.purpose:
+        case "gate":
+            sweep = current_sweep(state)
+            at, gate = gate_at(sweep, decided.subject)
+            gate = score(gate, state.position[command.task], event.score, bar)
+            return requeue_stale(replace(state, sweep=with_gate(sweep, at, gate)))
+        case "rollout":
+            return turn_scored(state, event, decided.worker, command, bar)
+        case "verify":
+            return verified(state, event, decided.worker)
+        case "base" | "test":
+            return scored(state, event, command, bar)
+        case "rebase" | "conflict":
+            return measured(state, event, decided, command, bar)
+        case "propose" | "tournament" | "audit" | "score":
+            raise IllegalEvent(f"a rollout with purpose {command.purpose}")
+        case _:
+            assert_never(command.purpose)

@@ -1,0 +1,506 @@
+"""A scripted world without time or chance: what it answers is a function of (seed, command, artifact); `play`, a pure
+driver that admits answers in any order; and `Watch`, which keeps books of its own and compares them after every event.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from agentdescent import Setup, Spec, State, Usage, Wait, apply, decide, due, initial, seeded, vector
+from agentdescent.artifact.diff import Add, Drop, Entries, Ops, Replace, digest
+from agentdescent.artifact.strategy import Strategy, render
+from agentdescent.budget.governor import Purpose
+from agentdescent.budget.tariff import Rate, cost
+from agentdescent.budget.usage import NOTHING, Amount, add, smaller
+from agentdescent.engine.command import Command, Propose, Rollout
+from agentdescent.engine.event import (
+    Abandoned,
+    Amended,
+    Committed,
+    Decided,
+    Event,
+    Failed,
+    FailureKind,
+    GateOpened,
+    Interrupted,
+    Judged,
+    Outcome,
+    Promoted,
+    Proposed,
+    RolledOut,
+    Started,
+    Stopped,
+)
+from agentdescent.engine.spec import TaskInfo
+from agentdescent.engine.view import entries_for
+from agentdescent.history.log import GENESIS, decode, encode
+from agentdescent.merge.acceptance import MILLION, accepts
+from agentdescent.merge.verdict import GateEvidence
+from agentdescent.record import Record
+
+Kind: TypeAlias = Literal[
+    "good", "bad", "meh", "clash", "rename", "decline", "idle", "big", "long", "pair"
+]
+MENU: tuple[Kind, ...] = ("good", "good", "good", "bad", "meh", "clash", "clash", "decline", "idle", "big", "pair")
+KINDS: tuple[FailureKind, ...] = ("timeout", "rate-limit", "provider", "empty", "truncated", "malformed", "scorer")
+START: Entries = (("k0", "good 0"), ("k1", "bad 1"), ("k2", "meh 2"))
+
+
+def chance(*parts: object) -> float:
+    """A uniform in [0, 1) that is a function of its arguments."""
+    raw = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+    return int.from_bytes(raw, "big") / 2.0**64
+
+
+def jobs(
+    tasks: int = 12, *, workers: int = 2, size: int = 20, clusters: int = 3, rate: Rate | None = None
+) -> tuple[Spec, Setup]:
+    """A plain job under a strict tariff: the start of most scenarios."""
+    from agentdescent import Caps, Tariff
+
+    solve = rate or Rate(strict=True, overhead=10, bytes_per_token=4, ceiling=50)
+    setup = Setup(
+        tuple(TaskInfo(f"t{i}", size, "x", f"c{i % clusters}") for i in range(tasks)), tariff=Tariff(solve, solve)
+    )
+    return Spec(caps=Caps(rounds=5), n_workers=workers), setup
+
+
+class World(Record, frozen=True):
+    """Shares are in [0, 1]. `failing`: of all calls; `failing_at`: of calls for that purpose, instead. `silent`:
+    answers that do not say what they used. `exact`: answers that use all that was reserved; `over`: more than that.
+    `solved`: tasks solved by an artifact of no effect. `grain`: scores are multiples of it, in millionths.
+    `noise`: outcomes that a (text, task) flips. `menu`: what proposals are drawn from."""
+
+    seed: int = 0
+    failing: float = 0.0
+    failing_at: tuple[tuple[Purpose, float], ...] = ()
+    silent: float = 0.0
+    exact: float = 0.2
+    over: float = 0.0
+    solved: float = 0.3
+    grain: int = MILLION
+    noise: float = 0.0
+    menu: tuple[Kind, ...] = MENU
+
+    def u(self, *parts: object) -> float:
+        return chance(self.seed, *parts)
+
+    def score(self, task: int, rendered: str) -> int:
+        """Of this text on this task, in millionths: nothing else enters."""
+        first = self.u("base", task)
+        value = int(first < self.solved) * MILLION if self.grain == MILLION else int(first * MILLION)
+        for line in rendered.splitlines():
+            word = line.removeprefix("- ").partition(" ")[0]
+            effect = self.u("effect", line, task)
+            if word == "good" and effect < 0.5:
+                value += int((MILLION - value) * (1.0 if self.grain == MILLION else self.u("up", line, task)))
+            elif word == "bad" and effect < 0.4:
+                value -= int(value * (1.0 if self.grain == MILLION else self.u("down", line, task)))
+        if self.u("noise", rendered, task) < self.noise:
+            value = MILLION - value
+        return value // self.grain * self.grain
+
+    def ops(self, subject: int) -> Ops:
+        """Of proposal `subject`."""
+        kind = self.menu[int(self.u("kind", subject) * len(self.menu))]
+        n = int(self.u("text", subject) * 9)
+        key = f"k{int(self.u('key', subject) * 3)}"
+        match kind:
+            case "good" | "bad" | "meh":
+                return (Add(f"{kind}{n}", f"{kind} {n}"),)
+            case "clash":
+                word = "good" if n % 2 else "bad"
+                return (Drop(key),) if n < 3 else (Replace(key, f"{word} {n}"),)
+            case "rename":
+                return (Drop("k2"), Add(f"other{n}", "meh 2"))
+            case "decline":
+                return ()
+            case "idle":
+                return (Drop("absent"),) if n < 4 else (Add("k0", "good 0"),)
+            case "big":
+                return tuple(Add(f"b{i}", f"meh {i}") for i in range(7)) if n < 5 else (Add("b", "x" * 40_000),)
+            case "long":
+                return (Add(f"long{n}", f"good {n} " + "x" * 3_000),)
+            case "pair":
+                return (Add(f"good{n}", f"good {n}"), Add(f"meh{n}", f"meh {n}"))
+
+    def answer(self, state: State, decided: Decided) -> Outcome:
+        """What the port says to an open command."""
+        return self.reply(state.setup, state.spec.strategy, decided.command, entries_for(state, decided))
+
+    def reply(self, setup: Setup, strategy: Strategy, command: Command, entries: Entries) -> Outcome:
+        ident = command.id
+        purpose: Purpose = command.purpose if isinstance(command, Rollout) else "propose"
+        rate = setup.tariff.solve if isinstance(command, Rollout) else setup.tariff.propose
+        usage = None if self.u("silent", ident) < self.silent else self.usage(rate, command)
+        if self.u("fails", ident) < dict(self.failing_at).get(purpose, self.failing):
+            kind = KINDS[int(self.u("failure", ident) * len(KINDS))]
+            return Failed(ident, kind, f"{kind} in call {ident}", None if self.u("lost", ident) < 0.3 else usage)
+        if isinstance(command, Propose):
+            return Proposed(ident, self.ops(command.subject), usage)
+        size = int(self.u("size", ident) * 4 * rate.ceiling)
+        score = self.score(command.task, render(strategy, entries))
+        if usage is not None and usage.calls > 1:
+            half = Usage(completion=usage.completion // 2, calls=usage.calls - 1)
+            rest = Usage(usage.prompt, usage.completion - half.completion, usage.cached)
+            return RolledOut(ident, score, size, "0" * 32, rest, half)
+        return RolledOut(ident, score, size, "0" * 32, usage)
+
+    def usage(self, rate: Rate, command: Command) -> Usage:
+        """At most what was reserved, sometimes exactly that, or one token more; of an observed port, anything."""
+        ident, most = command.id, command.reserve
+        if not rate.strict:
+            return Usage(40 + int(self.u("prompt", ident) * 60), int(self.u("completion", ident) * 80))
+        prompt, completion, calls = most.tokens - command.ceiling, command.ceiling, most.calls
+        if self.u("exact", ident) >= self.exact:
+            prompt -= int(self.u("prompt", ident) * prompt)
+            completion -= int(self.u("completion", ident) * completion)
+            calls = 1 + int(self.u("calls", ident) * calls)
+        cached = int(self.u("cached", ident) * prompt) if rate.prices is not None else 0
+        if self.u("over", ident) < self.over:
+            prompt = most.tokens + 1
+        return Usage(prompt, completion, cached, calls)
+
+
+Order: TypeAlias = Callable[[tuple[int, ...], int], int]
+"""Which of the admissible ids is answered next, given the number of events so far."""
+Meddler: TypeAlias = Callable[[State, int], Event | None]
+"""What a driver adds before the next decision, given the number of events so far."""
+
+
+def oldest_first(admissible: tuple[int, ...], number: int) -> int:
+    return admissible[0]
+
+
+def any_order(seed: int) -> Order:
+    return lambda admissible, number: admissible[int(chance(seed, "order", number) * len(admissible))]
+
+
+def opened(state: State) -> tuple[Decided, ...]:
+    return tuple(decided for chunk in state.window.chunks for decided in chunk)
+
+
+def play(
+    spec: Spec,
+    setup: Setup,
+    world: World,
+    *,
+    order: Order = oldest_first,
+    meddle: Meddler | None = None,
+    log: Sequence[Event] = (),
+    watched: bool = True,
+    limit: int = 20_000,
+) -> tuple[State, list[Event]]:
+    """A run in this world from the end of `log` to Stopped; AssertionError when any invariant breaks on the way."""
+    state, events = initial(spec, setup), list[Event]()
+    watch = Watch(world) if watched else None
+    draw = seeded(spec.seed)
+
+    def fold(event: Event) -> None:
+        nonlocal state
+        after = apply(state, event)
+        if watch is not None:
+            watch.observe(state, event, after)
+        state = after
+        events.append(event)
+
+    for event in log:
+        fold(event)
+    while len(events) < limit:
+        added = None if meddle is None else meddle(state, len(events))
+        if added is not None:
+            fold(added)
+            continue
+        step = decide(state, draw)
+        if watch is not None:
+            watch.decided(state, step)
+        if state.stopped is not None:
+            return state, events
+        if isinstance(step, Wait):
+            chosen = order(step.admissible, len(events))
+            fold(next(world.answer(state, one) for one in opened(state) if one.command.id == chosen))
+        else:
+            fold(step)
+    raise AssertionError(f"no end after {limit} events")
+
+
+def lines(events: Iterable[Event]) -> bytes:
+    """The log as it would be on disk."""
+    after, out = GENESIS, []
+    for n, event in enumerate(events):
+        line, after = encode(n, after, event)
+        out.append(line)
+    return b"".join(out)
+
+
+def final_digest(events: Iterable[Event]) -> str:
+    after = GENESIS
+    for n, event in enumerate(events):
+        _, after = encode(n, after, event)
+    return after
+
+
+def judged(events: Iterable[Event]) -> list[tuple[int, str]]:
+    return [(event.subject, event.outcome) for event in events if isinstance(event, Judged)]
+
+
+def calls(events: Iterable[Event], purpose: Purpose) -> list[Decided]:
+    return [
+        event
+        for event in events
+        if isinstance(event, Decided)
+        and (event.command.purpose if isinstance(event.command, Rollout) else "propose") == purpose
+    ]
+
+
+def purpose_of(command: Command) -> Purpose:
+    return command.purpose if isinstance(command, Rollout) else "propose"
+
+
+class Watch:
+    """Books kept apart from the engine's, from events alone, and compared with the engine's after every event."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.open: dict[int, Decided] = {}
+        self.answered: set[int] = set()
+        self.used: dict[Purpose, Amount] = {}
+        self.assumed: dict[Purpose, int] = {}
+        self.known: set[str] = set()  # kinds of calls of which an observed port has said what one costs
+        self.subjects: set[int] = set()  # proposals and candidates not closed
+        self.closed: set[int] = set()
+        self.gates: dict[int, GateOpened] = {}
+        self.entries: dict[int, Entries] = {}
+        self.bases: dict[int, tuple[int, ...]] = {}
+        self.won: int | None = None
+        self.scored: Counter[tuple[int, str, int]] = Counter()  # (subject, artifact, held-out task), this head
+        self.over = False
+        self.halted = False
+        self.after = GENESIS
+        self.n = 0
+
+    # --- what decide says -----------------------------------------------------------------------------------------
+
+    def decided(self, state: State, step: object) -> None:
+        if isinstance(step, Wait):
+            ids = tuple(command.id for command in due(state))
+            assert step.admissible, "waiting for nothing"
+            assert set(step.admissible) <= set(ids), (step, ids)
+            if state.spec.admission == "arrival":
+                assert step.admissible == ids
+            else:
+                assert step.admissible == ids[:1]
+        elif isinstance(step, Stopped):
+            assert due(state) == ()
+
+    # --- what is folded -------------------------------------------------------------------------------------------
+
+    def observe(self, before: State, event: Event, after: State) -> None:
+        line, digested = encode(self.n, self.after, event)
+        assert decode(line, self.n, self.after) == (event, digested)
+        self.after, self.n = digested, self.n + 1
+        assert after.seq == self.n
+        match event:
+            case Decided():
+                self._asked(before, event)
+            case RolledOut() | Proposed() | Failed() | Abandoned():
+                self._answered(before, event, after)
+            case GateOpened():
+                self._gate_opened(before, event, after)
+            case Judged():
+                self._judged(before, event)
+            case Committed():
+                self._committed(before, event, after)
+            case Stopped():
+                assert self.won is None, f"{self.won} was judged committed and never was"
+                assert event.unresolved == tuple(sorted(self.subjects))
+                self.halted = True
+            case Promoted():
+                assert not self.halted
+                assert after.stable == after.head.version
+            case Interrupted():
+                self.halted = True
+            case Amended():
+                self.halted = False
+                self.over = not within(after)
+            case Started():
+                tasks = sorted((*event.split.train, *event.split.heldout, *event.split.test))
+                assert tasks == list(range(len(event.setup.tasks)))
+            case _:
+                assert not isinstance(event, Wait)
+        if before.started:
+            assert after.head.scores.total >= before.head.scores.total or before.base is not None
+        self._balance(after)
+
+    def _asked(self, state: State, event: Decided) -> None:
+        command = event.command
+        assert not self.halted, "an effect after the run was interrupted, ended or overran"
+        assert not self.over, "an effect over the cap"
+        assert command.id == len(self.open) + len(self.answered)
+        self.open[command.id] = event
+        assert 0 <= event.attempt < state.spec.attempts
+        part = {
+            "test": state.split.test,
+            "base": state.split.heldout,
+            "gate": state.split.heldout,
+            "conflict": tuple(state.split.heldout[position] for position in state.split.cheap),
+        }.get(purpose_of(command), state.split.train)
+        assert command.task in part
+        rate = state.setup.tariff.solve if isinstance(command, Rollout) else state.setup.tariff.propose
+        assert command.ceiling == rate.ceiling
+        limit = state.governor.caps.rounds
+        assert limit is None or event.round <= limit or event.closing is not None
+        if isinstance(command, Propose):
+            if event.subject not in self.subjects:
+                self._new(event.subject)
+            assert command.subject == event.subject
+        elif command.purpose == "base":
+            assert command.artifact == state.head.version.artifact
+
+    def _new(self, subject: int) -> None:
+        assert subject not in self.closed
+        assert subject == len(self.subjects) + len(self.closed)
+        self.subjects.add(subject)
+
+    def _answered(self, before: State, event: RolledOut | Proposed | Failed | Abandoned, after: State) -> None:
+        decided = self.open.pop(event.id)
+        command = decided.command
+        self.answered.add(event.id)
+        kind, purpose = ("solve" if isinstance(command, Rollout) else "propose"), purpose_of(command)
+        rate = before.setup.tariff.solve if isinstance(command, Rollout) else before.setup.tariff.propose
+        rollouts = int(isinstance(command, Rollout))
+        alone = not rate.strict and kind not in self.known
+        if isinstance(event, Abandoned):
+            if event.started:
+                self._charge(purpose, command.reserve, command.reserve.tokens)
+        elif event.usage is None:
+            used = Amount(0, 0, rate.calls, rollouts) if alone else command.reserve
+            self._charge(purpose, used, used.tokens)
+        else:
+            total = event.usage.tokens
+            self._charge(purpose, Amount(total, cost(rate.prices, event.usage), event.usage.calls, rollouts))
+            self.known.add(kind)
+            if isinstance(event, RolledOut) and event.scoring is not None:
+                scoring = event.scoring
+                total += scoring.tokens
+                self._charge("score", Amount(scoring.tokens, cost(rate.prices, scoring), scoring.calls, 0))
+            if rate.strict:
+                assert after.governor.overrun == (before.governor.overrun or total > command.reserve.tokens)
+        if after.governor.overrun and not before.governor.overrun:
+            self.over = self.halted = True
+        if after.health.fatal:
+            self.halted = True
+        if isinstance(event, RolledOut) and isinstance(command, Rollout) and command.purpose in ("gate", "conflict"):
+            self.scored[decided.subject, command.artifact, command.task] += 1
+        if isinstance(event, RolledOut):
+            assert before.position[decided.command.task] in range(len(before.setup.tasks))
+
+    def _charge(self, purpose: Purpose, used: Amount, assumed: int = 0) -> None:
+        self.used[purpose] = add(self.used.get(purpose, NOTHING), used)
+        self.assumed[purpose] = self.assumed.get(purpose, 0) + assumed
+
+    def _gate_opened(self, before: State, event: GateOpened, after: State) -> None:
+        assert not self.halted
+        head = before.head
+        assert (event.base, event.version) == (head.version.artifact, head.version.number)
+        if event.contributors != (event.subject,):
+            assert len(event.contributors) > 1
+            self._new(event.subject)
+        assert set(event.contributors) <= self.subjects
+        assert after.sweep is not None
+        gate = next(gate for gate in after.sweep.gates if gate.subject == event.subject)
+        assert len(after.sweep.gates) <= before.spec.open_gates
+        data = render(before.spec.strategy, gate.entries).encode()
+        assert (event.artifact, event.size) == (digest(data), len(data))
+        self.gates[event.subject] = event
+        self.entries[event.subject] = gate.entries
+        self.bases[event.subject] = tuple(vector.items(head.scores.values))
+
+    def _judged(self, before: State, event: Judged) -> None:
+        assert event.subject in self.subjects, (event, self.subjects)
+        closed = {event.subject, *event.contributors}
+        assert closed <= self.subjects, (event, self.subjects)
+        opened_gate = self.gates.pop(event.subject, None)
+        if isinstance(event.evidence, GateEvidence):
+            assert opened_gate is not None
+            self._verdict(before, event, opened_gate, event.evidence)
+        else:
+            assert event.outcome not in ("committed", "below-threshold", "regression")
+        if event.outcome == "committed":
+            assert self.won is None
+            self.won = event.subject
+        self.subjects -= closed
+        self.closed |= closed
+
+    def _verdict(self, state: State, event: Judged, gate: GateOpened, evidence: GateEvidence) -> None:
+        """Against the sweep of all held-out tasks, which the world knows and the engine may not have asked for."""
+        entries, base = self.entries[event.subject], self.bases[event.subject]
+        rendered = render(state.spec.strategy, entries)
+        truth = [self.world.score(task, rendered) for task in state.split.heldout]
+        gain = sum(max(0, score - was) for score, was in zip(truth, base, strict=True))
+        loss = sum(max(0, was - score) for score, was in zip(truth, base, strict=True))
+        accepted = accepts(gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
+        assert accepted == (event.outcome == "committed"), (event, gate, gain, loss)
+        assert evidence.gain <= gain
+        assert evidence.loss <= loss
+        assert (evidence.bar, evidence.total) == (gate.bar, len(base))
+        if evidence.answered == evidence.total:
+            assert (evidence.gain, evidence.loss) == (gain, loss)
+        else:
+            assert event.outcome != "committed"
+        assert event.outcome != "regression" or gain < loss
+
+    def _committed(self, before: State, event: Committed, after: State) -> None:
+        assert event.subject == self.won
+        self.won = None
+        head = after.head
+        assert (event.base, event.base + 1) == (before.head.version.number, head.version.number)
+        assert event.artifact == head.version.artifact
+        rendered = render(before.spec.strategy, head.version.entries)
+        truth = [self.world.score(task, rendered) for task in before.split.heldout]
+        assert list(vector.items(head.scores.values)) == truth
+        assert event.total == head.scores.total == sum(truth)
+        assert head.scores.count == head.scores.size == len(truth)
+        assert [self.scored[event.subject, event.artifact, task] for task in before.split.heldout] == [1] * len(truth)
+        self.scored.clear()
+
+    def _balance(self, state: State) -> None:
+        governor = state.governor
+        assert [decided.command for decided in self.open.values()] == list(due(state))
+        owed = NOTHING
+        for decided in self.open.values():
+            owed = add(owed, decided.command.reserve)
+            rendered = render(state.spec.strategy, entries_for(state, decided))
+            assert digest(rendered.encode()) == decided.command.artifact, decided
+        assert owed == governor.due
+        held = add(state.base_hold, state.test_hold)
+        if state.sweep is not None:
+            for gate in state.sweep.gates:
+                held = add(held, gate.hold)
+        assert held == governor.held
+        for amount in (governor.due, governor.held, governor.spent, state.expected):
+            assert smaller(amount, NOTHING) == NOTHING, amount
+        assert {line.purpose: line.used for line in governor.ledger} == self.used
+        assert {line.purpose: line.assumed for line in governor.ledger} == self.assumed
+        spent = NOTHING
+        for used in self.used.values():
+            spent = add(spent, used)
+        assert (spent, sum(self.assumed.values())) == (governor.spent, governor.assumed)
+        self.over = self.over and not within(state)
+        assert self.over or within(state), governor
+
+
+def within(state: State) -> bool:
+    """spent + due + held <= cap in every capped unit."""
+    governor = state.governor
+    total, caps = add(governor.spent, add(governor.due, governor.held)), governor.caps
+    pairs = (
+        (caps.tokens, total.tokens),
+        (caps.cost, total.cost),
+        (caps.calls, total.calls),
+        (caps.rollouts, total.rollouts),
+    )
+    return all(cap is None or amount <= cap for cap, amount in pairs)
