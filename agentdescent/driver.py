@@ -64,10 +64,12 @@ RESUMABLE: tuple[str, ...] = ("cancelled", "stop_when", "max_seconds", "error", 
 
 
 class Cancellation:
-    """Asks a run, from any thread or a signal handler, to take no new work and settle."""
+    """Asks a run, from any thread or a signal handler, to take no new work and settle. `signal`: the number of the
+    signal that asked, if one did."""
 
     def __init__(self) -> None:
         self.reason: InterruptReason | None = None
+        self.signal: int | None = None
         self._wake: Callable[[], None] | None = None
 
     def request(self, reason: InterruptReason = "cancelled") -> None:
@@ -381,10 +383,12 @@ class Run:
                 await self._arrival.wait()
 
 
-def run_blocking(make: Callable[[Cancellation], Awaitable[T]]) -> T:
+def run_blocking(
+    make: Callable[[Cancellation], Awaitable[T]], signals: Sequence[signal.Signals] = (signal.SIGINT,)
+) -> T:
     """Run a coroutine to its end from synchronous code, in a thread of its own where a loop is running already.
 
-    In the main thread the first Ctrl-C asks the run to settle, the second raises KeyboardInterrupt.
+    In the main thread the first of `signals` asks the run to settle, the second raises KeyboardInterrupt.
     """
     cancellation = Cancellation()
 
@@ -394,25 +398,27 @@ def run_blocking(make: Callable[[Cancellation], Awaitable[T]]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        with _interruptible(cancellation):
+        with _interruptible(cancellation, signals):
             return asyncio.run(main())
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, main()).result()
 
 
 @contextmanager
-def _interruptible(cancellation: Cancellation) -> Iterator[None]:
+def _interruptible(cancellation: Cancellation, signals: Sequence[signal.Signals]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, frame: object) -> None:
-        if cancellation.reason is not None:
+        if cancellation.signal is not None:
             raise KeyboardInterrupt
+        cancellation.signal = number
         cancellation.request()
 
-    before = signal.signal(signal.SIGINT, handle)
+    before = [(name, signal.signal(name, handle)) for name in signals]
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for name, handler in before:
+            signal.signal(name, handler)

@@ -84,13 +84,17 @@ class _Watcher:
         self.history: list[RoundInfo] = []
         self.on_round = on_round
 
-    def __call__(self, event: Event, state: State) -> None:
+    def fold(self, event: Event, state: State) -> RoundInfo | None:
         self.saved = savings.observe(self.saved, event, state)
         self.tally, done = rounds.observe(self.tally, event, state)
         if done is not None:
             self.history.append(done)
-            if self.on_round is not None:
-                self.on_round(done)
+        return done
+
+    def __call__(self, event: Event, state: State) -> None:
+        done = self.fold(event, state)
+        if done is not None and self.on_round is not None:
+            self.on_round(done)
 
 
 class Options(TypedDict, total=False):
@@ -108,7 +112,8 @@ class Options(TypedDict, total=False):
     Meaning, recorded in the log: `seed` [0], `n_workers` [4] and every other field of Spec.
 
     The shell: `max_concurrency` [n_workers], `deadline` seconds per call [120], `log` [in memory], `on_round`,
-    `observers`, `stop_when(state) -> bool`, `cancellation`.
+    `observers` (told of every event that this process adds), `recovered` (told of those that the log held before),
+    `stop_when(state) -> bool`, `cancellation`.
     """
 
     agent: object | None
@@ -153,6 +158,7 @@ class Options(TypedDict, total=False):
     log: Log
     on_round: Callable[[RoundInfo], object] | None
     observers: Sequence[Observer]
+    recovered: Observer
     stop_when: Callable[[State], bool] | None
     cancellation: Cancellation
 
@@ -261,6 +267,13 @@ async def work(job: Job, options: Options) -> EvolutionResult:
     """Run a prepared job. Only the options of the shell are read."""
     log = options.get("log") or MemoryLog()
     watcher = _Watcher(options.get("on_round"))
+    told = options.get("recovered")
+
+    def recovered(event: Event, state: State) -> None:
+        watcher.fold(event, state)
+        if told is not None:
+            told(event, state)
+
     run = Run(
         job.spec,
         job.setup,
@@ -270,7 +283,7 @@ async def work(job: Job, options: Options) -> EvolutionResult:
         max_concurrency=options.get("max_concurrency"),
         deadline=options.get("deadline", DEADLINE),
         observers=(watcher, *options.get("observers", ())),
-        recovered=watcher,
+        recovered=recovered,
         stop_when=options.get("stop_when"),
         cancellation=options.get("cancellation"),
     )

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentdescent.artifact.diff import Add, Drop, Entries, Replace, change
+from agentdescent.artifact.diff import Entries, Replace, change
 from agentdescent.artifact.strategy import AppendRules, parse, render, rule_key
 from agentdescent.budget.tariff import Rate, worst
 from agentdescent.budget.usage import Usage
@@ -44,11 +44,15 @@ def task(prompt: str, label: str = "change_pin", id: str = "t") -> Task:
 
 
 def rows(pairs: list[tuple[str, str]]) -> list[Task]:
-    return [task(text, label, str(n)) for n, (text, label) in enumerate(pairs)]
+    return [task(text, label, f"{n} {label}") for n, (text, label) in enumerate(pairs)]
 
 
 def entries_of(*rules: str) -> Entries:
     return tuple((rule_key(rule), rule) for rule in rules)
+
+
+def ranks(line: str) -> list[tuple[int, int]]:
+    return [rule.rank for rule in parse_rules(f"- {line}").rules]
 
 
 def right(rendered: str, tasks: list[Task]) -> list[bool]:
@@ -160,7 +164,9 @@ def test_a_rule_is_added() -> None:
 
 
 def test_another_sample_gives_another_proposal() -> None:
-    assert len(proposals(demo_tasks(), (), demo_tasks()[0])) > 3
+    found = [len(proposals(demo_tasks(), (), one, 10)) for one in demo_tasks()[:40]]
+    assert sum(count > 1 for count in found) >= 20
+    assert max(found) >= 4
 
 
 def test_a_rule_that_does_more_harm_than_good_is_dropped() -> None:
@@ -222,12 +228,8 @@ def test_candidates_do_what_they_say(
         text = render(STRATEGY, change(entries, ops))
         after = right(text, train)
         assert len(text.encode()) - len(rendered.encode()) == candidate.grown
-        narrower = (
-            isinstance(ops[0], Replace) and firing is not None and ops[0].text.count('"') > firing.text.count('"')
-        )
-        if narrower and " not " not in ops[0].text.replace(firing.text if firing else "", ""):
-            continue  # a condition changes the rank, and what it takes from its equals is estimated
-        assert isinstance(ops[0], Add | Drop | Replace)
+        if isinstance(ops[0], Replace) and ranks(ops[0].text) != ranks(firing.text if firing else ""):
+            continue  # one more condition: it is taken to win against its equals, wherever it stands
         assert candidate.fixed == sum(new and not old for old, new in zip(before, after, strict=True))
         assert candidate.broken == sum(old and not new for old, new in zip(before, after, strict=True))
 
@@ -261,9 +263,10 @@ def test_it_learns_the_demo(seed: int) -> None:
 
 
 def test_the_baseline_is_one_keyword_a_label() -> None:
-    test = [task("the pin", "pin"), task("card", "card"), task("nothing", "pin"), task("card pin", "card")]
-    assert keyword_baseline([*PINS, *CARDS], test) == 0.75
-    assert keyword_baseline([*PINS, *CARDS], test, "balanced") == 0.5
+    train = rows([("rare wide", "a")] * 3 + [("wide", "a")] * 4 + [("wide bee", "b")] * 7)
+    test = [task("rare", "a"), task("wide", "a"), task("wide again", "a"), task("bee wide", "b"), task("else", "a")]
+    assert keyword_baseline(train, test) == 2 / 5
+    assert keyword_baseline(train, test, "balanced") == 3 / 5
     with pytest.raises(UsageError, match="needs test rows"):
         keyword_baseline(PINS, [])
 
@@ -301,7 +304,7 @@ from agentdescent_adapters.rules import RuleAgent
 tasks = demo_tasks()
 agent = RuleAgent(seed=11)
 agent.begin(tasks)
-rules = '# Playbook\\n- if "my" then track_parcel\\n- if "order" then cancel_order\\n- otherwise return_item'
+rules = '# Playbook\\n- if "my" then invoice_copy\\n- if "order" then cancel_order\\n- otherwise track_parcel'
 replies = [agent.propose(text, task, "x", 0.0, n) for text in ("# Playbook", rules) for n, task in enumerate(tasks)]
 kinds = sorted({reply.value.split()[0] for reply in replies})
 print(kinds, hashlib.sha256(repr((agent.name, replies)).encode()).hexdigest())

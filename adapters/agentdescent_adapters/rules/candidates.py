@@ -15,7 +15,7 @@ SUPPORT = 1
 """How many sampled rows, the message itself not among them, a candidate puts right at least."""
 
 LIFT = 2.0
-"""A phrase is telling when its label is more than so many times as frequent in the rows that have it as in all."""
+"""A phrase is telling when the odds of the label are more than so many times those without it."""
 
 PAIRED = 16
 """How many telling words are tried in twos."""
@@ -75,18 +75,19 @@ def _additions(
 def _conditions(evidence: Evidence, case: Case) -> Iterator[tuple[tuple[str, ...], tuple[int, int], int]]:
     """Telling phrases of the message and twos of its most telling words: phrases, rank, rows that have them."""
     right = evidence.labels.get(case.label, 0) & case.sample
-    usual = right.bit_count() / max(1, case.sample.bit_count())
+    share = right.bit_count()
+    others = case.sample.bit_count() - share
     telling: list[tuple[float, str, int]] = []
     for phrase in phrases_of(case.message):
         rows = evidence.phrases.get(phrase, 0)
         total, hits = (rows & case.sample).bit_count(), (rows & right).bit_count()
-        if hits > LIFT * usual * total:
+        if hits * others > LIFT * share * (total - hits):
             length = phrase.count(" ") - 1
             yield (phrase,), (1, length), rows
             if length == 1:
                 telling.append((-hits * hits / (total + 1), phrase, rows))
-    for (_, one, its), (_, other, others) in combinations(sorted(telling)[:PAIRED], 2):
-        yield (one, other), (2, 2), its & others
+    for (_, one, some), (_, other, more) in combinations(sorted(telling)[:PAIRED], 2):
+        yield (one, other), (2, 2), some & more
 
 
 def _default(evidence: Evidence, standing: Standing, case: Case) -> Iterator[Candidate]:

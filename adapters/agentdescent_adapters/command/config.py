@@ -1,0 +1,136 @@
+"""What a run is configured by: one flat record, filled from a TOML file and flags, kept as job.json in the run."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from agentdescent.errors import UsageError
+from agentdescent_adapters.disk import write_atomic
+
+JOB = "job.json"
+DEMO = "demo"
+
+
+class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Every flag of `agentdescent run`; in TOML the same names with underscores."""
+
+    tasks: str = ""
+    text: str = "text"
+    label: str = "label"
+    id: str | None = None
+    labels: int | None = None
+    agent: str = "rules"
+    scorer: str = "exact"
+    strategy: Literal["append-rules", "single-slot"] = "append-rules"
+    artifact: str | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_calls: int | None = None
+    max_rollouts: int | None = None
+    max_seconds: float | None = None
+    rounds: int | None = 15
+    workers: int = 4
+    concurrency: int | None = None
+    seed: int = 0
+    heldout_share: float = 0.4
+    heldout_limit: int = 100
+    test_share: float = 0.0
+    test_limit: int = 200
+    shuffle: bool = True
+    self_verify: bool = True
+    screen: bool = False
+    curtail: bool = True
+    fusion: Literal["union", "none"] = "union"
+    staleness: Literal["guarded", "full", "reflective"] = "guarded"
+    refresh_interval: int = 1
+    wave_min: int = 1
+    open_gates: int = 1
+    attempts: int = 3
+    deadline: float = 120.0
+    target_reward: float | None = None
+    patience: int | None = None
+    texts: Literal["keep", "digest"] = "keep"
+
+
+HELP = {
+    "tasks": "CSV or JSONL file of tasks (or `demo`)",
+    "text": "column or field with the message",
+    "label": "column or field with the right answer",
+    "id": "column or field with a unique id (default: the row number)",
+    "labels": "keep the tasks of the N most frequent labels only",
+    "agent": "`rules` (needs no model), or module:object",
+    "scorer": "exact, contains, number, or module:function",
+    "strategy": "what evolves: a list of rules, or one text",
+    "artifact": "file with the text to start from (rules: one a line)",
+    "max_tokens": "token ceiling: not one token over",
+    "max_cost": "ceiling in dollars",
+    "max_calls": "ceiling of calls",
+    "max_rollouts": "ceiling of rollouts",
+    "max_seconds": "stop taking new work after so many seconds",
+    "rounds": "rounds to run",
+    "workers": "workers a round",
+    "concurrency": "calls in flight at once (default: workers)",
+    "seed": "seed of every random choice",
+    "heldout_share": "share of the tasks that decides what is kept",
+    "heldout_limit": "held-out tasks at most",
+    "test_share": "share of the tasks that no decision reads",
+    "test_limit": "test tasks at most",
+    "shuffle": "seeded stratified shuffle of the tasks",
+    "self_verify": "try a proposal on the task that prompted it",
+    "screen": "merge only verified proposals that gained",
+    "curtail": "stop a gate the moment rejection is certain",
+    "fusion": "put what does not contradict forward together",
+    "staleness": "what becomes of proposals made for an older head",
+    "refresh_interval": "rounds for which a worker keeps its copy",
+    "wave_min": "outcomes a gate asks for at once, at least",
+    "open_gates": "gates open at once",
+    "attempts": "commands per slot, failures included",
+    "deadline": "seconds one call may take",
+    "target_reward": "stop at this held-out mean",
+    "patience": "stop after so many rounds without improvement",
+    "texts": "digest: keep outputs out of the run directory",
+}
+
+
+def merge(file: str | None, flags: dict[str, Any]) -> RunConfig:
+    """A config of a TOML file (if any) with flags on top. Raises UsageError that names the key and the remedy."""
+    values: dict[str, Any] = {}
+    if file is not None:
+        try:
+            values = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"{file}: cannot be read ({error.strerror}): check the path") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: {error}: write it as TOML, `key = value` a line") from error
+        known = RunConfig.__struct_fields__
+        for key in values:
+            if key not in known:
+                raise UsageError(f"{file}: unknown key {key!r}: the keys are {', '.join(known)}")
+        if isinstance(values.get("tasks"), str) and values["tasks"] != DEMO:
+            values["tasks"] = str(Path(file).parent / values["tasks"])
+    try:
+        return msgspec.convert({**values, **flags}, RunConfig)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{file or 'flags'}: {error}") from error
+
+
+def save(run: str, config: RunConfig) -> None:
+    """Keep the job beside its log, so that `resume` needs nothing but the directory."""
+    if config.tasks != DEMO:
+        config = msgspec.structs.replace(config, tasks=str(Path(config.tasks).resolve()))
+    write_atomic(Path(run) / JOB, msgspec.json.format(msgspec.json.encode(config), indent=1))
+
+
+def load(run: str) -> RunConfig:
+    """The job of a run directory. Raises UsageError when there is none."""
+    path = Path(run) / JOB
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunConfig)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}): is {run} a run of this command?") from error
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path}: {error}: it was changed by hand; start a new run") from error

@@ -1,0 +1,148 @@
+"""Run a job in a run directory: with progress, files beside the log, signals, and a report at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agentdescent.driver import Cancellation, Observer, run_blocking
+from agentdescent.errors import RunError, UsageError
+from agentdescent.evolution import EvolutionResult, Job, Options, work
+from agentdescent_adapters.command import config as configuration
+from agentdescent_adapters.command.config import RunConfig
+from agentdescent_adapters.command.job import make_job
+from agentdescent_adapters.disk import DiskLog
+from agentdescent_adapters.rules.baseline import keyword_baseline
+from agentdescent_adapters.telemetry.files import RunFiles
+from agentdescent_adapters.telemetry.progress import Progress
+from agentdescent_adapters.telemetry.structured import StructuredLines, json_logger
+
+FAILED, MISUSED, DIFFERS = 1, 2, 3
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """How a run ended. `code` is the exit code; `baseline`: accuracy of the keyword baseline on the test part."""
+
+    result: EvolutionResult
+    run: str
+    code: int
+    baseline: float | None
+
+
+def next_run(name: str) -> str:
+    """The first of runs/NAME-1, runs/NAME-2, ... that does not exist."""
+    number = 1
+    while os.path.exists(f"runs/{name}-{number}"):
+        number += 1
+    return f"runs/{name}-{number}"
+
+
+def start(config: RunConfig, out: str | None, *, quiet: bool, verbose: bool) -> Ended:
+    """A new run. Raises UsageError before anything is spent."""
+    job, options = make_job(config)
+    run = out or next_run(Path(config.tasks).stem)
+    fsync = _fsync(job)
+    with DiskLog.create(run, texts=config.texts, fsync=fsync) as log:
+        configuration.save(run, config)
+        return _execute(job, options, log, run, quiet=quiet, verbose=verbose)
+
+
+def resume(run: str, changes: dict[str, Any], *, quiet: bool, verbose: bool) -> Ended:
+    """Go on with a run, perhaps under other caps. Raises UsageError when the job is not what it was."""
+    kept = configuration.load(run)
+    config = msgspec.structs.replace(kept, **changes)
+    job, options = make_job(config)
+    _check_raised(kept, job)
+    with DiskLog.open(run, fsync=_fsync(job)) as log:
+        for note in log.dropped:
+            print(f"note: {note}", file=sys.stderr)
+        if changes:
+            configuration.save(run, config)
+        return _execute(job, options, log, run, quiet=quiet, verbose=verbose)
+
+
+def _check_raised(kept: RunConfig, job: Job) -> None:
+    for name, before, now in (
+        ("max_tokens", kept.max_tokens, job.spec.caps.tokens),
+        ("rounds", kept.rounds, job.spec.caps.rounds),
+        ("max_calls", kept.max_calls, job.spec.caps.calls),
+        ("max_rollouts", kept.max_rollouts, job.spec.caps.rollouts),
+    ):
+        if before is not None and now is not None and now < before:
+            raise UsageError(f"{name} is {now}, and the run was started with {before}: a cap can only be raised")
+
+
+def _fsync(job: Job) -> Any:
+    return "interval" if job.ports.repeat == "free" else "always"
+
+
+def _execute(job: Job, options: Options, log: DiskLog, run: str, *, quiet: bool, verbose: bool) -> Ended:
+    files = RunFiles(run)
+    observers: list[Observer] = [files]
+    if verbose:
+        observers.append(StructuredLines(json_logger()))
+    elif not quiet:
+        observers.append(Progress(sys.stderr))
+    for warning in job.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    seen: list[Cancellation] = []
+
+    async def make(cancellation: Cancellation) -> EvolutionResult:
+        seen.append(cancellation)
+        return await work(
+            job,
+            {**options, "log": log, "observers": observers, "recovered": files.recovered, "cancellation": cancellation},
+        )
+
+    code = 0
+    try:
+        result = run_blocking(make, signals=(signal.SIGINT, signal.SIGTERM))
+    except RunError as error:
+        if not isinstance(error.result, EvolutionResult):
+            raise
+        result, code = error.result, FAILED
+    if seen and seen[0].signal is not None:
+        code = 128 + seen[0].signal
+    return Ended(result, run, code, _baseline(job, result))
+
+
+def _baseline(job: Job, result: EvolutionResult) -> float | None:
+    split = result.state.split
+    if not split.test or any("label" not in task.meta for task in job.tasks):
+        return None
+    return keyword_baseline([job.tasks[i] for i in split.train], [job.tasks[i] for i in split.test])
+
+
+def summary(ended: Ended) -> dict[str, Any]:
+    """What `--json` prints of a run."""
+    result = ended.result
+    budget = result.budget
+    return {
+        "base": result.base,
+        "final": result.final,
+        "test_base": result.test_base,
+        "test_final": result.test_final,
+        "test_interval": result.test_interval,
+        "keyword_baseline": ended.baseline,
+        "spent": budget.spent.tokens,
+        "cap": budget.caps.tokens,
+        "ceiling": budget.ceiling,
+        "assumed": budget.assumed,
+        "stop_reason": result.stop_reason,
+        "error": result.error or None,
+        "digest": result.digest,
+        "rounds": result.rounds,
+        "version": result.version,
+        "by_purpose": {line.purpose: line.tokens for line in budget.by_purpose},
+        "saved_by_curtailment": {
+            "gates": result.saved.gates,
+            "calls": result.saved.calls,
+            "tokens": result.saved.tokens,
+        },
+        "run": ended.run,
+    }

@@ -1,0 +1,235 @@
+"""`agentdescent`: demo, run, resume, replay, status, show."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import types
+import typing
+from typing import Any
+
+import msgspec
+
+from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
+from agentdescent.history.lineage import lineage
+from agentdescent.history.log import GENESIS, read
+from agentdescent.history.replay import replay
+from agentdescent_adapters.command import execution, text
+from agentdescent_adapters.command.config import DEMO, HELP, RunConfig, merge
+from agentdescent_adapters.command.execution import DIFFERS, FAILED, MISUSED, Ended
+from agentdescent_adapters.disk import read_events
+from agentdescent_adapters.telemetry.files import Status, read_status, status_of
+
+DEMO_CONFIG = RunConfig(tasks=DEMO, max_tokens=150_000, workers=8, rounds=40, test_share=0.25, seed=3)
+_CAPS = ("max_tokens", "max_cost", "max_calls", "max_rollouts", "max_seconds", "rounds")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> typing.NoReturn:
+        raise UsageError(f"{message}: see {self.prog} --help")
+
+
+def _flags(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
+    hints = typing.get_type_hints(RunConfig)
+    for name in names:
+        kind, flag = hints[name], "--" + name.replace("_", "-")
+        options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
+        plain = next(option for option in options if option is not type(None))
+        if plain is bool:
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=HELP[name])
+        elif typing.get_origin(plain) is typing.Literal:
+            choices = typing.get_args(plain)
+            parser.add_argument(flag, choices=choices, default=argparse.SUPPRESS, help=HELP[name])
+        else:
+            parser.add_argument(
+                flag, type=plain, default=argparse.SUPPRESS, help=HELP[name], metavar=plain.__name__.upper()
+            )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="agentdescent", description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
+
+    def add(name: str, help: str, *, run: bool = False) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
+        if run:
+            command.add_argument("run", metavar="RUN", help="run directory")
+        command.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+        return command
+
+    noisy = []
+    demo = add("demo", "evolve rules for 242 customer messages: no key, no network, a few seconds")
+    demo.add_argument("--out", metavar="RUN", help="run directory (default: the next runs/demo-N)")
+    _flags(demo, ("max_tokens", "rounds", "workers", "seed", "curtail"))
+    noisy.append(demo)
+    new = add("run", "evolve an artifact for your tasks")
+    new.add_argument("config", nargs="?", metavar="CONFIG", help="TOML file; flags go over it")
+    new.add_argument("--out", metavar="RUN", help="run directory (default: the next runs/NAME-N)")
+    _flags(new, RunConfig.__struct_fields__)
+    noisy.append(new)
+    again = add("resume", "go on with a run that was killed, stopped or ended", run=True)
+    _flags(again, _CAPS)
+    noisy.append(again)
+    for command in noisy:
+        command.add_argument("--quiet", action="store_true", help="no progress")
+        command.add_argument("--verbose", action="store_true", help="events as JSON lines on stderr")
+    checked = add("replay", "fold a recorded run; with --check, take every decision again", run=True)
+    checked.add_argument("--check", action="store_true", help="take every decision again and compare")
+    watched = add("status", "what a run has come to", run=True)
+    watched.add_argument("--follow", action="store_true", help="go on until the run ends")
+    add("show", "the rules, and which proposal each came from", run=True)
+    return parser
+
+
+def _print(value: object) -> None:
+    print(msgspec.json.encode(value).decode())
+
+
+def _ended(ended: Ended, *, json: bool) -> int:
+    if json:
+        _print(execution.summary(ended))
+    else:
+        print(text.report(ended))
+    if ended.result.error:
+        print(f"agentdescent: {ended.result.error}", file=sys.stderr)
+    elif ended.code > 128:
+        print(f"agentdescent: stopped; go on with: agentdescent resume {ended.run}", file=sys.stderr)
+    return ended.code
+
+
+def _config_flags(arguments: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    given = vars(arguments)
+    return {name: given[name] for name in names if name in given}
+
+
+def _replay(run: str, *, check: bool, json: bool) -> int:
+    began = time.perf_counter()
+    outcome = replay(read_events(run), check=check)
+    seconds = time.perf_counter() - began
+    digest = _digest(run)
+    identical = outcome.divergence is None and outcome.finished
+    if json:
+        _print(
+            {
+                "identical": identical,
+                "finished": outcome.finished,
+                "checked": check,
+                "events": outcome.events,
+                "events_per_s": round(outcome.events / seconds) if seconds else None,
+                "digest": digest,
+                "divergence": outcome.divergence,
+            }
+        )
+    elif outcome.divergence is not None:
+        print(f"event {outcome.divergence.number} differs")
+        print(f"  recorded {outcome.divergence.recorded}")
+        print(f"  expected {outcome.divergence.expected}")
+    else:
+        what = "every decision taken again, no difference" if check else "folded; digests match"
+        ended = "" if outcome.finished else " (the run is unfinished)"
+        print(f"{outcome.events:,} events: {what}{ended}")
+        print(f"digest {digest}")
+    return 0 if outcome.divergence is None else DIFFERS
+
+
+def _digest(run: str) -> str:
+    digest = GENESIS
+    with open(os.path.join(run, "events.jsonl"), "rb") as lines:
+        for _, digest in read(line for line in lines if line.endswith(b"\n")):
+            pass
+    return digest
+
+
+def _status_now(run: str) -> Status:
+    outcome = replay(read_events(run), check=False)
+    if outcome.state is None:
+        raise CorruptLog("the log cannot be folded")
+    return status_of(outcome.state)
+
+
+def _status(run: str, *, follow: bool, json: bool) -> int:
+    shown: Status | None = None
+    while follow:
+        now = read_status(run)
+        if now is not None and now != shown:
+            shown = now
+            if json:
+                _print(now)
+            else:
+                print(text.status(now), flush=True)
+        if now is not None and (now.stop_reason is not None or not _alive(now.pid)):
+            break
+        time.sleep(0.5)
+    last = _status_now(run)
+    if json:
+        _print(last)
+    elif shown is None or msgspec.structs.replace(shown, pid=0) != last:
+        print(text.status(last))
+    return 0
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _show(run: str, *, json: bool) -> int:
+    state, commits = lineage(read_events(run))
+    entries = state.head.version.entries
+    if json:
+        _print({"version": state.head.version.number, "entries": entries, "commits": commits})
+        return 0
+    print("\n".join(text.lines_of(entries, commits)) if entries else "the artifact is empty")
+    return 0
+
+
+def _dispatch(arguments: argparse.Namespace) -> int:
+    match arguments.command:
+        case "demo":
+            flags = _config_flags(arguments, RunConfig.__struct_fields__)
+            config = msgspec.structs.replace(DEMO_CONFIG, **flags)
+            ended = execution.start(config, arguments.out, quiet=arguments.quiet, verbose=arguments.verbose)
+            return _ended(ended, json=arguments.json)
+        case "run":
+            config = merge(arguments.config, _config_flags(arguments, RunConfig.__struct_fields__))
+            ended = execution.start(config, arguments.out, quiet=arguments.quiet, verbose=arguments.verbose)
+            return _ended(ended, json=arguments.json)
+        case "resume":
+            changes = _config_flags(arguments, _CAPS)
+            ended = execution.resume(arguments.run, changes, quiet=arguments.quiet, verbose=arguments.verbose)
+            return _ended(ended, json=arguments.json)
+        case "replay":
+            return _replay(arguments.run, check=arguments.check, json=arguments.json)
+        case "status":
+            return _status(arguments.run, follow=arguments.follow, json=arguments.json)
+        case _:
+            return _show(arguments.run, json=arguments.json)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Returns the exit code. A user's mistake is one line on stderr, never a traceback."""
+    try:
+        return _dispatch(_parser().parse_args(argv))
+    except KeyboardInterrupt:
+        print("agentdescent: stopped at once; the run can be resumed", file=sys.stderr)
+        return 130
+    except UsageError as error:
+        print(f"agentdescent: {error}", file=sys.stderr)
+        return MISUSED
+    except CorruptLog as error:
+        print(f"agentdescent: {error}", file=sys.stderr)
+        return DIFFERS
+    except (AgentDescentError, OSError) as error:
+        print(f"agentdescent: {error}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""What the command line prints for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from agentdescent.artifact.diff import Drop
+from agentdescent.history.lineage import Commit
+from agentdescent.history.summary import BudgetSummary
+from agentdescent_adapters.command.execution import Ended
+from agentdescent_adapters.telemetry.files import Status
+from agentdescent_adapters.telemetry.progress import bar, can_draw
+
+_WIDTH = 40
+
+
+def _percent(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.1%}"
+
+
+def report(ended: Ended) -> str:
+    """Base to final, the rules, what was spent on what, and what to do next."""
+    result = ended.result
+    lines = ["", f"held-out   {_percent(result.base)} -> {_percent(result.final)}"]
+    if result.test_base is not None or result.test_final is not None:
+        interval = result.test_interval
+        between = f"  (95 % interval {interval[0]:.1%} to {interval[1]:.1%})" if interval is not None else ""
+        lines.append(f"test       {_percent(result.test_base)} -> {_percent(result.test_final)}{between}")
+    if ended.baseline is not None:
+        lines.append(f"           {ended.baseline:.1%} by the most telling word of each label")
+    lines.append(f"stopped    {result.stop_reason} after {result.rounds} rounds, {result.version} commits")
+    if result.error:
+        lines.append(f"error      {result.error}")
+    lines += ["", *result.rendered.splitlines(), ""]
+    lines += spending(result.budget)
+    saved = result.saved
+    lines.append(
+        f"stopped early: {saved.gates} gates, {saved.calls:,} calls not made, about {saved.tokens:,} tokens saved"
+    )
+    lines += ["", "next:"]
+    lines += [f"  agentdescent {verb}" for verb in next_commands(ended.run)]
+    return "\n".join(lines)
+
+
+def next_commands(run: str) -> list[str]:
+    return [
+        f"replay {run} --check      take every decision again and compare",
+        f"show {run}                where each rule came from",
+        f"resume {run} --rounds N   go on, with a higher cap",
+    ]
+
+
+def spending(budget: BudgetSummary) -> list[str]:
+    """A bar a purpose against the ceiling (against the total where there is none)."""
+    total = budget.spent.tokens
+    against = budget.caps.tokens or total or 1
+    full, empty = ("█", "░") if can_draw(sys.stdout) else ("#", ".")
+    lines = []
+    for line in sorted(budget.by_purpose, key=lambda line: -line.tokens):
+        share = line.tokens / against
+        lines.append(f"{line.purpose:<9} {bar(share, _WIDTH, full=full, empty=empty)} {line.tokens:>10,} {share:6.1%}")
+    limit = f" of {budget.caps.tokens:,}" if budget.caps.tokens is not None else ""
+    lines.append(f"{'total':<9} {bar(total / against, _WIDTH, full=full, empty=empty)} {total:>10,} tokens{limit}")
+    return lines
+
+
+def status(state: Status) -> str:
+    rounds = f"{state.round}" + (f"/{state.rounds}" if state.rounds is not None else "")
+    tokens = f"{state.tokens:,}" + (f"/{state.cap:,}" if state.cap is not None else "")
+    doing = f"stopped: {state.stop_reason}" if state.stop_reason is not None else f"{state.open} calls open"
+    return f"round {rounds}  held-out {state.reward:.3f} (start {state.base:.3f})  version {state.version}  tok={tokens}  {doing}"
+
+
+def lines_of(entries: Iterable[tuple[str, str]], commits: tuple[Commit, ...]) -> list[str]:
+    """Each line of the artifact with the commit that it is from."""
+    source: dict[str, tuple[Commit, int]] = {}
+    for commit in commits:
+        for number, origin in enumerate(commit.origins):
+            for op in origin.ops:
+                if isinstance(op, Drop):
+                    source.pop(op.key, None)
+                else:
+                    source[op.key] = commit, number
+    out = []
+    for key, text in entries:
+        out.append(f"{key}  {text}")
+        if key not in source:
+            out.append("          from the start")
+            continue
+        commit, number = source[key]
+        origin = commit.origins[number]
+        shared = f", with {len(commit.origins) - 1} others" if len(commit.origins) > 1 else ""
+        out.append(
+            f"          version {commit.version}{shared}: proposal {origin.subject} of worker {origin.worker} after"
+            f" {origin.task} ({origin.score:.2f}); gained {len(commit.gained)}, lost {len(commit.lost)}"
+            f" (P {commit.p:.2f} > {commit.bar:.2f})"
+        )
+    return out
