@@ -183,6 +183,15 @@ def opened(state: State) -> tuple[Decided, ...]:
     return tuple(decided for chunk in state.window.chunks for decided in chunk)
 
 
+def abandon(state: State, seed: int, number: int) -> Abandoned | None:
+    """An orphan that may be folded next, if any."""
+    candidates = opened(state)[:1] if state.spec.admission == "ordered" else opened(state)
+    if not candidates:
+        return None
+    chosen = candidates[int(chance(seed, "orphan", number) * len(candidates))]
+    return Abandoned(chosen.command.id, started=chance(seed, "began", number) < 0.7)
+
+
 def play(
     spec: Spec,
     setup: Setup,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from agentdescent.budget.tariff import Rate, Tariff, cost, worst
-from agentdescent.budget.usage import NOTHING, Amount, Usage, add, exceeds, subtract
+from agentdescent.budget.usage import NOTHING, Amount, Usage, add, covers, exceeds, smaller, subtract
 from agentdescent.record import Record, replace
 
 Purpose: TypeAlias = Literal[
@@ -58,31 +58,32 @@ class Governor(Record, frozen=True):
     overrun: bool = False
 
 
-def _within(cap: int | None, amount: int) -> bool:
-    return cap is None or amount <= cap
-
-
 def fits(governor: Governor, amount: Amount) -> bool:
     """True when free money covers `amount` in every capped unit."""
     caps, spent, due, held = governor.caps, governor.spent, governor.due, governor.held
-    return (
-        _within(caps.tokens, spent.tokens + due.tokens + held.tokens + amount.tokens)
-        and _within(caps.cost, spent.cost + due.cost + held.cost + amount.cost)
-        and _within(caps.calls, spent.calls + due.calls + held.calls + amount.calls)
-        and _within(caps.rollouts, spent.rollouts + due.rollouts + held.rollouts + amount.rollouts)
-    )
+    cap = caps.tokens
+    if cap is not None and spent.tokens + due.tokens + held.tokens + amount.tokens > cap:
+        return False
+    cap = caps.cost
+    if cap is not None and spent.cost + due.cost + held.cost + amount.cost > cap:
+        return False
+    cap = caps.calls
+    if cap is not None and spent.calls + due.calls + held.calls + amount.calls > cap:
+        return False
+    cap = caps.rollouts
+    return cap is None or spent.rollouts + due.rollouts + held.rollouts + amount.rollouts <= cap
 
 
 def binding(governor: Governor, amount: Amount) -> Literal["max_tokens", "max_cost", "max_calls", "max_rollouts"]:
     """The first cap that `amount` does not fit under; `max_tokens` when it fits under all."""
-    caps, spent, due, held = governor.caps, governor.spent, governor.due, governor.held
-    if not _within(caps.tokens, spent.tokens + due.tokens + held.tokens + amount.tokens):
+    caps = governor.caps
+    if not fits(replace(governor, caps=Caps(tokens=caps.tokens)), amount):
         return "max_tokens"
-    if not _within(caps.cost, spent.cost + due.cost + held.cost + amount.cost):
+    if not fits(replace(governor, caps=Caps(cost=caps.cost)), amount):
         return "max_cost"
-    if not _within(caps.calls, spent.calls + due.calls + held.calls + amount.calls):
+    if not fits(replace(governor, caps=Caps(calls=caps.calls)), amount):
         return "max_calls"
-    if not _within(caps.rollouts, spent.rollouts + due.rollouts + held.rollouts + amount.rollouts):
+    if not fits(replace(governor, caps=Caps(rollouts=caps.rollouts)), amount):
         return "max_rollouts"
     return "max_tokens"
 
@@ -130,22 +131,28 @@ def release(governor: Governor, amount: Amount) -> Governor:
     return replace(governor, held=subtract(governor.held, amount))
 
 
-def draw_on(governor: Governor, earmark: Amount, amount: Amount) -> Governor:
-    """`amount` becomes due; as much of it as `earmark` is taken from what is held."""
-    return replace(governor, due=add(governor.due, amount), held=subtract(governor.held, earmark))
+def draw_on(governor: Governor, earmark: Amount, amount: Amount) -> tuple[Governor, Amount]:
+    """`amount` becomes due, as much of it as there is out of an earmark; and what is left of the earmark."""
+    share = amount if covers(earmark, amount) else smaller(earmark, amount)
+    after = replace(governor, due=add(governor.due, amount), held=subtract(governor.held, share))
+    return after, subtract(earmark, share)
+
+
+def _charge(ledger: tuple[Line, ...], purpose: Purpose, used: Amount, assumed: int) -> tuple[Line, ...]:
+    for i, line in enumerate(ledger):
+        if line.purpose == purpose:
+            return (*ledger[:i], Line(purpose, add(line.used, used), line.assumed + assumed), *ledger[i + 1 :])
+    return (*ledger, Line(purpose, used, assumed))
 
 
 def spend(governor: Governor, purpose: Purpose, used: Amount, assumed: int = 0) -> Governor:
     """Charge what was used, without a reservation to settle."""
-    ledger = governor.ledger
-    for i, line in enumerate(ledger):
-        if line.purpose == purpose:
-            charged = Line(purpose, add(line.used, used), line.assumed + assumed)
-            ledger = (*ledger[:i], charged, *ledger[i + 1 :])
-            break
-    else:
-        ledger = (*ledger, Line(purpose, used, assumed))
-    return replace(governor, spent=add(governor.spent, used), assumed=governor.assumed + assumed, ledger=ledger)
+    return replace(
+        governor,
+        spent=add(governor.spent, used),
+        assumed=governor.assumed + assumed,
+        ledger=_charge(governor.ledger, purpose, used, assumed),
+    )
 
 
 def settle(
@@ -162,19 +169,19 @@ def settle(
     nothing is known yet, at nothing. A strict reservation that was crossed is an overrun; an observed one
     that was crossed raises the bound, and is an overrun only when it crosses the cap itself.
     """
-    terms = rate(governor, kind)
+    terms = governor.tariff.solve if kind == "solve" else governor.tariff.propose
     rollouts = 1 if kind == "solve" else 0
-    freed = replace(governor, due=subtract(governor.due, reserved))
+    due = subtract(governor.due, reserved)
     if usage is None:
         lost = Amount(0, 0, terms.calls, rollouts) if alone(governor, kind) else reserved
-        return spend(replace(freed, unreported=governor.unreported + 1), purpose, lost, lost.tokens)
-    used = Amount(usage.tokens, cost(terms.prices, usage), usage.calls, rollouts)
-    after = spend(replace(freed, reported=governor.reported + 1), purpose, used)
-    total = used
+        return spend(replace(governor, due=due, unreported=governor.unreported + 1), purpose, lost, lost.tokens)
+    total = Amount(usage.prompt + usage.completion, cost(terms.prices, usage), usage.calls, rollouts)
+    ledger = _charge(governor.ledger, purpose, total, 0)
     if scoring is not None:
         judged = Amount(scoring.tokens, cost(terms.prices, scoring), scoring.calls, 0)
-        after = spend(after, "score", judged)
-        total = add(used, judged)
+        ledger = _charge(ledger, "score", judged, 0)
+        total = add(total, judged)
+    after = replace(governor, due=due, spent=add(governor.spent, total), ledger=ledger, reported=governor.reported + 1)
     if terms.strict:
         return replace(after, overrun=True) if exceeds(total, reserved) else after
     return _observe(after, kind, reserved, total, first=alone(governor, kind))

@@ -56,6 +56,11 @@ def smaller(a: Amount, b: Amount) -> Amount:
     return Amount(min(a.tokens, b.tokens), min(a.cost, b.cost), min(a.calls, b.calls), min(a.rollouts, b.rollouts))
 
 
+def covers(a: Amount, b: Amount) -> bool:
+    """True when `a` is at least `b` in every unit."""
+    return a.tokens >= b.tokens and a.calls >= b.calls and a.rollouts >= b.rollouts and a.cost >= b.cost
+
+
 def exceeds(a: Amount, b: Amount) -> bool:
     """True when any unit of `a` is larger than the same unit of `b`."""
     return a.tokens > b.tokens or a.cost > b.cost or a.calls > b.calls or a.rollouts > b.rollouts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentdescent.budget.governor import Purpose, fits, reservation
-from agentdescent.budget.usage import NOTHING, Amount, smaller, subtract
+from agentdescent.budget.usage import NOTHING, Amount, covers, smaller, subtract
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import (
     Decided,
@@ -26,7 +26,7 @@ def ask_rollout(
 ) -> Decided | None:
     """A rollout, if what the earmark does not cover of its worst case fits."""
     reserve = reservation(state.governor, "solve", version.size + state.setup.tasks[task].size)
-    if not fits(state.governor, subtract(reserve, smaller(earmark, reserve))):
+    if not covers(earmark, reserve) and not fits(state.governor, subtract(reserve, smaller(earmark, reserve))):
         return None
     ceiling = state.setup.tariff.solve.ceiling
     command = Rollout(state.next_command, purpose, version.artifact, task, ceiling, reserve)

@@ -122,15 +122,16 @@ def _next(state: State) -> Decision | None:
         return _base(state, state.base)
     if state.closing is not None:
         return _close(state, state.closing)
-    for index in state.ready:
-        event = advance(state, index)
-        if event is not None:
-            return event
-    if state.sweep is None:
+    sweep = state.sweep
+    if sweep is None:
+        for index in state.ready:
+            event = advance(state, index)
+            if event is not None:
+                return event
         event = start_turn(state, state.cursor, state.round)
         if event is not None or window.count:
             return event
-    sweep = begin(state)
+        sweep = begin(state)
     if sweep is not None and not finished(sweep):
         event = merge_step(state, sweep)
         if event is not None or window.count:

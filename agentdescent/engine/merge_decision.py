@@ -65,8 +65,10 @@ def _open(state: State, put: Put) -> GateOpened:
 
 def _gate(state: State, gate: Gate) -> Decision | None:
     single = len(gate.cards) == 1
-    contributors = () if single else tuple(card.subject for card in gate.cards)
+    contributors = () if single or gate.status == "open" else tuple(card.subject for card in gate.cards)
     match gate.status:
+        case "open":
+            return _wave(state, gate)
         case "won":
             return Committed(gate.subject, gate.version, gate.artifact, gate.probe.scores.total)
         case "accepted":
@@ -78,13 +80,11 @@ def _gate(state: State, gate: Gate) -> Decision | None:
             return Judged(gate.subject, "failed", contributors, gate.probe.failure)
         case "stale":
             return None if gate.probe.open else Judged(gate.subject, "cas-conflict")
-        case "open":
-            return _wave(state, gate, contributors)
         case _:
             assert_never(gate.status)
 
 
-def _wave(state: State, gate: Gate, contributors: tuple[int, ...]) -> Decision | None:
+def _wave(state: State, gate: Gate) -> Decision | None:
     slot = next_slot(gate.probe)
     if slot is None:
         return None
@@ -94,5 +94,6 @@ def _wave(state: State, gate: Gate, contributors: tuple[int, ...]) -> Decision |
     event = ask_rollout(state, "gate", version, task, attempt=slot.attempt, earmark=earmark, subject=gate.subject)
     if event is None and not state.window.count:
         message = f"asking task {state.setup.tasks[task].id} again does not fit the budget"
+        contributors = () if len(gate.cards) == 1 else tuple(card.subject for card in gate.cards)
         return Judged(gate.subject, "failed", contributors, FailureEvidence("budget", message))
     return event

@@ -30,7 +30,7 @@ from agentdescent.record import replace
 
 
 def current_sweep(state: State) -> Sweep:
-    sweep = begin(state)
+    sweep = state.sweep or begin(state)
     if sweep is None:
         raise IllegalEvent("no merge is going on")
     return sweep
@@ -50,9 +50,9 @@ def with_gate(sweep: Sweep, at: int, gate: Gate) -> Sweep:
 def decided_gate(state: State, event: Decided, command: Rollout) -> State:
     sweep = current_sweep(state)
     at, gate = gate_at(sweep, event.subject)
-    state, left = pay(state, gate.hold, command.reserve, again=bool(gate.probe.again))
+    governor, left = pay(state.governor, gate.hold, command.reserve, again=bool(gate.probe.again))
     gate = replace(gate, hold=left, probe=ask(gate.probe, event.attempt))
-    return replace(state, sweep=with_gate(sweep, at, gate))
+    return replace(state, governor=governor, sweep=with_gate(sweep, at, gate))
 
 
 def decided_measure(state: State, event: Decided, command: Rollout) -> State:

@@ -4,8 +4,8 @@ No decision reads a test score; the part is only asked for, summed and reported.
 
 from __future__ import annotations
 
-from agentdescent.budget.governor import draw_on, fits, hold, release
-from agentdescent.budget.usage import NOTHING, Amount, smaller, subtract
+from agentdescent.budget.governor import Governor, draw_on, fits, hold, release, reserve
+from agentdescent.budget.usage import NOTHING, Amount
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import (
     Decided,
@@ -21,10 +21,9 @@ from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import replace
 
 
-def pay(state: State, earmark: Amount, amount: Amount, *, again: bool) -> tuple[State, Amount]:
+def pay(governor: Governor, earmark: Amount, amount: Amount, *, again: bool) -> tuple[Governor, Amount]:
     """Reserve `amount`, out of the earmark unless it is asked `again`; and what is left of the earmark."""
-    share = NOTHING if again else smaller(earmark, amount)
-    return replace(state, governor=draw_on(state.governor, share, amount)), subtract(earmark, share)
+    return (reserve(governor, amount), earmark) if again else draw_on(governor, earmark, amount)
 
 
 def test_probe(size: int) -> Probe | None:
@@ -51,13 +50,13 @@ def decided_score(state: State, event: Decided, command: Rollout) -> State:
         raise IllegalEvent(f"nothing is being scored for {command.purpose}")
     asked, again = ask(probe, event.attempt), bool(probe.again)
     if command.purpose == "base":
-        state, left = pay(state, state.base_hold, command.reserve, again=again)
-        return replace(state, base=asked, base_hold=left)
+        governor, left = pay(state.governor, state.base_hold, command.reserve, again=again)
+        return replace(state, governor=governor, base=asked, base_hold=left)
     if state.base is not None:
-        state, left = pay(state, state.base_hold, command.reserve, again=again)
-        return replace(state, testing=asked, base_hold=left)
-    state, left = pay(state, state.test_hold, command.reserve, again=again)
-    return replace(state, testing=asked, test_hold=left, closing=event.closing)
+        governor, left = pay(state.governor, state.base_hold, command.reserve, again=again)
+        return replace(state, governor=governor, testing=asked, base_hold=left)
+    governor, left = pay(state.governor, state.test_hold, command.reserve, again=again)
+    return replace(state, governor=governor, testing=asked, test_hold=left, closing=event.closing)
 
 
 def scored(state: State, event: RolledOut, command: Rollout, bar: int) -> State:

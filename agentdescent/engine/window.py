@@ -37,7 +37,9 @@ def _first(chunk: Chunk) -> int:
 
 def take(window: Window, ident: int) -> tuple[Decided, Window]:
     """The effect with this command id, and the window without it. Raises IllegalEvent when it is not open."""
-    at = bisect_right(window.chunks, ident, key=_first) - 1
+    at = 0
+    if not (window.chunks and window.chunks[0][0].command.id == ident):
+        at = bisect_right(window.chunks, ident, key=_first) - 1
     chunk = window.chunks[at] if at >= 0 else ()
     for i, decided in enumerate(chunk):
         if decided.command.id == ident:

@@ -123,7 +123,8 @@ def _csv_rows(path: str | Path, content: str, text: str, label: str, id: str | N
                     raise UsageError(f"{path}, {place}: not {len(columns)} fields: quote those with commas in them")
                 yield _Row(place, str(number) if id is None else row[id], row[text], row[label])
         except csv.Error as error:
-            raise UsageError(f"{path}, line {reader.line_num}: not CSV ({error}): check the quotes") from error
+            # The line after the last good record: where an unclosed quote may be, not where the file ends.
+            raise UsageError(f"{path}, line {reader.line_num + 1}: not CSV ({error}): check the quotes") from error
 
 
 @contextmanager
