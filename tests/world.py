@@ -168,7 +168,8 @@ class World(Record, frozen=True):
 Order: TypeAlias = Callable[[tuple[int, ...], int], int]
 """Which of the admissible ids is answered next, given the number of events so far."""
 Meddler: TypeAlias = Callable[[State, int], Event | None]
-"""What a driver adds before the next decision, given the number of events so far."""
+"""What a driver adds before the next decision, given the number of events so far. Orphans are admitted as answers are:
+only while the engine waits."""
 
 
 def oldest_first(admissible: tuple[int, ...], number: int) -> int:
@@ -219,16 +220,15 @@ def play(
     for event in log:
         fold(event)
     while len(events) < limit:
-        added = None if meddle is None else meddle(state, len(events))
-        if added is not None:
-            fold(added)
-            continue
         step = decide(state, draw)
         if watch is not None:
             watch.decided(state, step)
-        if state.stopped is not None:
+        added = None if meddle is None else meddle(state, len(events))
+        if added is not None and (isinstance(step, Wait) or not isinstance(added, Abandoned)):
+            fold(added)
+        elif state.stopped is not None:
             return state, events
-        if isinstance(step, Wait):
+        elif isinstance(step, Wait):
             chosen = order(step.admissible, len(events))
             fold(next(world.answer(state, one) for one in opened(state) if one.command.id == chosen))
         else:

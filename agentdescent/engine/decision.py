@@ -100,11 +100,12 @@ def _stop(state: State, reason: StopReason) -> Stopped:
 
 
 def _overrun(state: State) -> str:
-    spent, cap = state.governor.spent, state.governor.caps
-    return (
-        f"a call used more than the port declared: spent {spent.tokens} tokens (cap {cap.tokens}), {spent.calls} calls"
-        f" (cap {cap.calls}); raise the ceiling, overhead or calls of its tariff"
-    )
+    governor = state.governor
+    spent, caps, tariff = governor.spent, governor.caps, governor.tariff
+    used = f"spent {spent.tokens} tokens (cap {caps.tokens}), {spent.calls} calls (cap {caps.calls})"
+    if tariff.solve.strict and tariff.propose.strict:
+        return f"a call used more than its tariff allows: {used}; raise its overhead, ceiling or calls"
+    return f"a call of unknown cost crossed the cap: {used}; give the agent a strict tariff, or raise the cap"
 
 
 def _base_failure(state: State) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Rate
-from agentdescent.budget.usage import add, scale
+from agentdescent.budget.usage import Amount, add, scale
 from agentdescent.engine.path import cheapest_path, sizes_of, sweep_cost
 from agentdescent.engine.spec import RULES, Setup, Spec, TaskInfo
 from agentdescent.engine.split import part_sizes
@@ -101,6 +101,9 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
     if heldout < MIN_TASKS:
         warnings.append(f"only {heldout} held-out tasks decide what is kept: a change can win by luck; use more tasks")
     if not (setup.tariff.solve.strict and setup.tariff.propose.strict):
+        # Nothing is known of what a call costs, but that it takes a token.
+        calls = 2 * heldout + 2 * test + 2
+        _check_covered(spec.caps, Amount(calls, 0, calls, calls - 1))
         return tuple(warnings)
     state = initial(spec, setup)
     largest = sorted(range(len(setup.tasks)), key=lambda index: -setup.tasks[index].size)
@@ -116,8 +119,20 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
         heldout=sizes,
     )
     path = cheapest_path(state)
-    need = add(add(base, tests), path)
     caps = spec.caps
+    _check_covered(caps, add(add(base, tests), path))
+    if caps.tokens is not None:
+        turn = path.tokens - base.tokens
+        rounds = (caps.tokens - base.tokens - tests.tokens) / (spec.n_workers * turn + base.tokens)
+        if rounds < 1:
+            warnings.append(
+                f"max_tokens {caps.tokens} may buy only {rounds:.1f} rounds of {spec.n_workers} workers in the worst "
+                "case: use fewer workers, or a higher cap"
+            )
+    return tuple(warnings)
+
+
+def _check_covered(caps: Caps, need: Amount) -> None:
     for name, cap, needed in (
         ("max_tokens", caps.tokens, need.tokens),
         ("max_cost", caps.cost, need.cost),
@@ -129,12 +144,3 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
                 f"{name} is {cap}, and scoring the start and one candidate may need {needed}: raise it to that, "
                 "or use fewer held-out or test tasks"
             )
-    if caps.tokens is not None:
-        turn = path.tokens - base.tokens
-        rounds = (caps.tokens - base.tokens - tests.tokens) / (spec.n_workers * turn + base.tokens)
-        if rounds < 1:
-            warnings.append(
-                f"max_tokens {caps.tokens} may buy only {rounds:.1f} rounds of {spec.n_workers} workers in the worst "
-                "case: use fewer workers, or a higher cap"
-            )
-    return tuple(warnings)

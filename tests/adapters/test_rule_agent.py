@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agentdescent.artifact.diff import Entries, Replace, change
@@ -97,7 +97,6 @@ def test_the_default_answers_what_no_rule_does() -> None:
     assert RuleAgent().solve(RULES + "\n- otherwise 其他", task("hello")).value == "其他"
 
 
-@settings(max_examples=300)
 @given(st.booleans(), st.lists(labelled, min_size=3, max_size=12), texts, texts, st.integers(0, 3))
 def test_no_bill_exceeds_the_worst_case(
     known: bool, pairs: list[tuple[str, str]], prompt: str, output: str, sample: int
@@ -203,7 +202,6 @@ def test_nothing_is_proposed_for_a_label_it_may_not_answer() -> None:
     assert agent.propose("# Playbook", PINS[0], "", 0.0, 0).value == "NONE"
 
 
-@settings(max_examples=150)
 @given(
     st.lists(labelled, min_size=4, max_size=20),
     st.lists(st.tuples(sayings, st.booleans(), sayings, st.sampled_from(("a", "b"))), max_size=4),

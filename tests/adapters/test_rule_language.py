@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agentdescent.artifact.diff import Add
 from agentdescent.artifact.strategy import AppendRules, render, rule_key
 from agentdescent.artifact.strategy import parse as parse_reply
+from agentdescent.record import replace
 from agentdescent_adapters.rules.language import Rule, answer, fold, parse, read, size, words, write
 
 WORDS = ("pin", "card", "change", "new", "北京", "straße", "don't", "2")
@@ -138,9 +139,8 @@ def test_without_rules_there_is_no_answer() -> None:
 
 def test_only_the_given_labels_answer() -> None:
     rules = '- if "pin" and "new" then unknown label\n- if "pin" then change_pin\n- otherwise nothing'
-    assert parse(rules, ["change_pin"]) == parse('- if "pin" then change_pin', ["change_pin"]).__replace__(
-        size=size(rules)
-    )
+    alone = parse('- if "pin" then change_pin')
+    assert parse(rules, ["change_pin"]) == replace(alone, size=size(rules))
 
 
 @given(labels, conditions, conditions)

@@ -121,7 +121,10 @@ def _repairs(evidence: Evidence, rules: RuleList, standing: Standing, firing: Ru
 def _narrowings(
     evidence: Evidence, rules: RuleList, standing: Standing, rest: Standing, firing: Rule, case: Case
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...], int]]:
-    """The phrases, the exclusions and the rows answered of a rule that leaves the message to the `rest`."""
+    """The phrases, the exclusions and the rows answered of a rule that leaves the message to the `rest`.
+
+    With one more condition it is taken to win against its equals, though it stays where it stood and they may be later.
+    """
     decided = standing.decided[rules.rules.index(firing)]
     for phrase in phrases_of(case.message):
         if phrase not in firing.has:

@@ -1,0 +1,32 @@
+# Two commands are all: `make demo` and `make test`. Both set up .venv first, from the package index alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+$(VENV)/ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agentdescent needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/ready
+	@$(BIN)/agentdescent demo
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/ready
+	$(BIN)/python -m bench.kernel
+	$(BIN)/python -m bench.ceiling
+	$(BIN)/python -m bench.tamper
+	$(BIN)/python -m bench.crash --kills 300
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
