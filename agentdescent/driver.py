@@ -43,7 +43,7 @@ from agentdescent.errors import IllegalEvent, UsageError
 from agentdescent.ports import Log, Task
 
 DEADLINE = 120.0
-_TEXTS = 256
+_TEXTS = 32
 
 _YIELD_EVERY = 64
 T = TypeVar("T")

@@ -4,7 +4,9 @@ Scripted agents under a strict tariff (a rollout of the start is at most 120 tok
 fits any more, for 1 to 64 workers, caps from 10,000 to 180,000, costs that are always the worst case, random, or of
 calls that fail after they were billed, agents in the loop, in threads and asynchronous, with answers admitted in order
 and as they come. Compared: the cap, with the sum that a process outside was billed, call by call, before the call
-returned; and what is left of the cap, with the cheapest path of a new proposal to its verdict.
+returned; and what was free when the run decided to end, with the cheapest path of a new proposal to its verdict. Not
+free is what was earmarked for testing the head: that is asked once, at the end, and what it then did not use has
+nothing left to be spent on.
 
     python -m bench.ceiling --json      # {"max_over": 0, "max_unspent_in_paths": <1, "cells": ..}
 """
@@ -12,6 +14,7 @@ returned; and what is left of the cap, with the cheapest path of a new proposal 
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -19,8 +22,10 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from agentdescent import AppendRules, MemoryLog, SingleSlot, evolve
+from agentdescent.engine.event import Decided, Event, Stopped
 from agentdescent.engine.path import cheapest_path
 from agentdescent.engine.spec import Admission
+from agentdescent.engine.state import State
 from agentdescent.record import Record
 from bench import agents, harness
 from bench.agents import Async, Script, Sync
@@ -54,13 +59,27 @@ class Cell(Record, frozen=True):
 
 
 class Measured(Record, frozen=True):
-    """Tokens. `unspent`: what is left and not earmarked, in cheapest paths to a verdict."""
+    """Tokens. `unspent`: what was free as the run decided to end, in cheapest paths to a verdict."""
 
     over: int
     over_log: int
     unspent: float
     stop_reason: str
     commits: int
+
+
+class _End:
+    """Observes what is free when the end is decided: at the first call of the closing test, else at Stopped."""
+
+    def __init__(self) -> None:
+        self.unspent: float | None = None
+
+    def __call__(self, event: Event, state: State) -> None:
+        closing = isinstance(event, Decided) and event.closing is not None
+        if self.unspent is None and (closing or isinstance(event, Stopped)):
+            governor = state.governor
+            claimed = governor.spent.tokens + governor.due.tokens + governor.held.tokens
+            self.unspent = ((governor.caps.tokens or 0) - claimed) / cheapest_path(state).tokens
 
 
 def cells(workers: Iterable[int], caps: Iterable[int]) -> Iterator[Cell]:
@@ -80,6 +99,7 @@ def measure(cell: Cell, seed: int, counter: harness.Counter) -> Measured:
     meter = partial(counter.bill, account)
     asynchronous = cell.mode == "async"
     agent = Async(script, meter, latency=seed) if asynchronous else Sync(script, meter, blocking=cell.mode == "thread")
+    end = _End()
     result = evolve(
         agents.tasks(TASKS),
         agents.right,
@@ -93,13 +113,13 @@ def measure(cell: Cell, seed: int, counter: harness.Counter) -> Measured:
         seed=seed,
         admission=cell.admission,
         log=MemoryLog(keep=False),
+        observers=(end,),
     )
-    outside, governor = counter.take(account).tokens, result.state.governor
-    left = cell.cap - governor.spent.tokens - governor.due.tokens - governor.held.tokens
+    outside = counter.take(account).tokens
     return Measured(
         over=outside - cell.cap,
-        over_log=outside - governor.spent.tokens,
-        unspent=left / cheapest_path(result.state).tokens,
+        over_log=outside - result.budget.spent.tokens,
+        unspent=math.inf if end.unspent is None else end.unspent,
         stop_reason=result.stop_reason,
         commits=result.version,
     )

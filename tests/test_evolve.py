@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import tracemalloc
-
 from typing import Any
 
 import numpy as np
@@ -192,10 +191,10 @@ def test_14_seeds() -> None:
 
 def test_15_global_randomness_is_untouched() -> None:
     random.seed(4)
-    np.random.seed(4)  # noqa: NPY002 - the global state is what must not change
+    np.random.seed(4)
     learn()
     assert random.random() == random.Random(4).random()
-    assert float(np.random.random()) == float(np.random.RandomState(4).random())  # noqa: NPY002
+    assert float(np.random.random()) == float(np.random.RandomState(4).random())
 
 
 def test_16_a_failure_is_asked_again_and_charged() -> None:
@@ -323,7 +322,7 @@ def test_41_memory_does_not_grow_with_the_rounds() -> None:
         return used
 
     peak(10)
-    assert peak(160) < peak(40) + 200_000
+    assert peak(120) < peak(40) + 600_000  # one artifact a round would be 2,400,000
 
 
 def test_what_a_run_calls_is_checked_before_anything_is_spent() -> None:

@@ -55,8 +55,9 @@ def decided_gate(state: State, event: Decided, command: Rollout) -> State:
     return replace(state, governor=governor, sweep=with_gate(sweep, at, gate))
 
 
-def decided_measure(state: State, event: Decided, command: Rollout) -> State:
-    sweep, need = settle_sweep(state, current_sweep(state))
+def decided_measure(before: State, state: State, event: Decided, command: Rollout) -> State:
+    """`before`: the state that the decision was taken in, without the command."""
+    sweep, need = settle_sweep(before, current_sweep(before))
     if not isinstance(need, Measure) or need.subject != event.subject:
         raise IllegalEvent(f"nothing to measure for {event.subject}")
     if sweep.trial is not None:

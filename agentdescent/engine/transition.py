@@ -126,7 +126,7 @@ def _decided(state: State, event: Decided) -> State:
     command = event.command
     if command.id != state.next_command:
         raise IllegalEvent(f"command {command.id} where {state.next_command} is next")
-    state = replace(state, next_command=command.id + 1, window=put(state.window, event))
+    before, state = state, replace(state, next_command=command.id + 1, window=put(state.window, event))
     if isinstance(command, Propose):
         return decided_propose(state, event, command)
     match command.purpose:
@@ -139,7 +139,7 @@ def _decided(state: State, event: Decided) -> State:
         case "base" | "test":
             return decided_score(state, event, command)
         case "rebase" | "conflict":
-            return decided_measure(state, event, command)
+            return decided_measure(before, state, event, command)
         case "propose" | "tournament" | "audit" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:

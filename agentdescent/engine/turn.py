@@ -18,6 +18,7 @@ from agentdescent.engine.state import State, Worker
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
 from agentdescent.merge.scores import record
+from agentdescent.merge.sweep import open_cards
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import replace
 
@@ -84,7 +85,7 @@ def _new_round(state: State, number: int) -> State:
     if sweep is None:
         return state
     quiet = 0 if sweep.committed else state.quiet + 1
-    return replace(state, sweep=None, cards=sweep.parked, quiet=quiet)
+    return replace(state, sweep=None, cards=(*open_cards(sweep), *state.cards), quiet=quiet)
 
 
 def decided_propose(state: State, event: Decided, command: Propose) -> State:
