@@ -59,11 +59,13 @@ class Cell(Record, frozen=True):
 
 
 class Measured(Record, frozen=True):
-    """Tokens. `unspent`: what was free as the run decided to end, in cheapest paths to a verdict."""
+    """`over`, `over_log` in tokens. In cheapest paths to a verdict, `unspent`: what was free when the run decided to
+    end; `left`: what was not spent after all, the earmark of the test included."""
 
     over: int
     over_log: int
     unspent: float
+    left: float
     stop_reason: str
     commits: int
 
@@ -115,11 +117,12 @@ def measure(cell: Cell, seed: int, counter: harness.Counter) -> Measured:
         log=MemoryLog(keep=False),
         observers=(end,),
     )
-    outside = counter.take(account).tokens
+    outside, spent = counter.take(account).tokens, result.budget.spent.tokens
     return Measured(
         over=outside - cell.cap,
-        over_log=outside - result.budget.spent.tokens,
+        over_log=outside - spent,
         unspent=math.inf if end.unspent is None else end.unspent,
+        left=(cell.cap - spent) / cheapest_path(result.state).tokens,
         stop_reason=result.stop_reason,
         commits=result.version,
     )
@@ -143,6 +146,7 @@ def main() -> int:
         "max_over": max(0, *(measured.over for _, measured in done)),
         "max_unspent_in_paths": round(max(measured.unspent for _, measured in done), 4),
         "cells": len(done),
+        "max_left_in_paths": round(max(measured.left for _, measured in done), 4),
         "max_over_log": max(0, *(measured.over_log for _, measured in done)),
         "not_ended_by_cap": sum(measured.stop_reason != "max_tokens" for _, measured in done),
         "commits": sum(measured.commits for _, measured in done),

@@ -140,7 +140,7 @@ def test_7_an_agent_that_reports_nothing_under_a_cap_is_told_how_to() -> None:
     def propose(rendered: str, task: Task, output: str, score: float) -> str:
         return "junk"
 
-    with pytest.raises(RunError, match="return Answer\\(value, Usage") as caught:
+    with pytest.raises(RunError, match=r"return Answer\(value, Usage") as caught:
         evolve(TASKS, reward, run=run, propose=propose, max_tokens=10_000)
     assert isinstance(caught.value.result, EvolutionResult)
     assert caught.value.result.budget.spent.calls == 3
@@ -327,11 +327,11 @@ def test_41_memory_does_not_grow_with_the_rounds() -> None:
 
 def test_what_a_run_calls_is_checked_before_anything_is_spent() -> None:
     agent = Learner()
-    with pytest.raises(UsageError, match="agent= .* or run= and propose="):
+    with pytest.raises(UsageError, match=r"agent= .* or run= and propose="):
         evolve(TASKS, reward)
-    with pytest.raises(UsageError, match="must accept \\(rendered, task\\)"):
+    with pytest.raises(UsageError, match=r"must accept \(rendered, task\)"):
         evolve(TASKS, reward, run=lambda rendered: "x", propose=agent.propose)
-    with pytest.raises(UsageError, match="must accept \\(task, output\\)"):
+    with pytest.raises(UsageError, match=r"must accept \(task, output\)"):
         evolve(TASKS, lambda output: 1.0, agent=agent)
     with pytest.raises(UsageError, match="unknown option 'max_token'"):
         learn(max_token=5)

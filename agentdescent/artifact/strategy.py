@@ -6,7 +6,9 @@ Reply grammar, one directive a line, for strategies with several keys:
     replace KEY: TEXT  put a rule in the place of another
     drop KEY           remove a rule
 
-A reply without a directive is one new rule. Blank or NONE (any case) proposes nothing.
+KEY is the key of an entry, or the hash of the words it holds now: an agent sees the text of a rule, and can compute
+the one but not the other once a rule was replaced. A reply without a directive is one new rule. Blank or NONE (any
+case) proposes nothing.
 """
 
 from __future__ import annotations
@@ -86,11 +88,11 @@ def parse(strategy: Strategy, entries: Entries, reply: str | None) -> Ops:
         return ()
     match strategy:
         case AppendRules():
-            ops = _directives(text) or (Add(rule_key(text), normalise(text)),)
+            ops = _directives(text, entries) or (Add(rule_key(text), normalise(text)),)
         case SingleSlot():
             ops = (Add(strategy.key, text),) if len(text) >= strategy.min_chars else ()
         case KeyedRules():
-            ops = _directives(text) or _sections(strategy, text)
+            ops = _directives(text, entries) or _sections(strategy, text)
         case _:
             assert_never(strategy)
     last = {op.key: op for op in ops}
@@ -124,7 +126,8 @@ def _clip(op: Op, limit: int) -> Op:
     return type(op)(op.key, op.text[: limit + 1])
 
 
-def _directives(text: str) -> Ops:
+def _directives(text: str, entries: Entries) -> Ops:
+    keys = {rule_key(held): key for key, held in entries} | {key: key for key, _ in entries}
     ops: list[Op] = []
     for line in text.splitlines():
         found = _DIRECTIVE.fullmatch(line.strip())
@@ -134,9 +137,9 @@ def _directives(text: str) -> Ops:
         if added:
             ops.append(Add(rule_key(new), normalise(new)))
         elif replaced:
-            ops.append(Replace(key, normalise(instead)))
+            ops.append(Replace(keys.get(key, key), normalise(instead)))
         else:
-            ops.append(Drop(dropped))
+            ops.append(Drop(keys.get(dropped, dropped)))
     return tuple(ops)
 
 

@@ -34,6 +34,22 @@ class ShortFiles(QuickFiles):
         return os.write(handle, data[: self._most])
 
 
+class InterruptedFiles(QuickFiles):
+    """Ctrl-C in the midst of the next write, once it took `before` bytes. With 0 the disk just takes none."""
+
+    def __init__(self) -> None:
+        self.before: int | None = None
+
+    def write(self, handle: int, data: bytes) -> int:
+        if self.before is None:
+            return os.write(handle, data)
+        if self.before == 0:
+            return 0
+        os.write(handle, data[: self.before])
+        self.before = None
+        raise KeyboardInterrupt
+
+
 class FullFiles(QuickFiles):
     """A disk with `room` bytes left; fsync fails while `fsync_fails`."""
 

@@ -11,7 +11,7 @@ from agentdescent.engine.event import Failed, Interrupted
 from agentdescent.errors import UsageError
 from agentdescent_adapters.disk import DiskLog, read_events, write_atomic
 from bench.lossy_files import LossyFiles
-from tests.adapters.disk_runs import FullFiles, QuickFiles, ReadOnlyFiles, ShortFiles
+from tests.adapters.disk_runs import FullFiles, InterruptedFiles, QuickFiles, ReadOnlyFiles, ShortFiles
 from tests.history.facts import rolled, rollout
 
 
@@ -92,6 +92,50 @@ def test_a_disk_that_has_room_again_takes_what_was_refused(tmp_path: Path) -> No
     with DiskLog.open(tmp_path) as log:
         assert (log.dropped, list(log.events())) == ((), [rollout(0), rolled(0, "text")])
         assert log.recall([0]) == {0: (rolled(0, "text"), "text")}
+
+
+def test_an_answer_that_was_refused_is_written_before_the_events_that_admit_it(tmp_path: Path) -> None:
+    files = FullFiles(10**6)
+    log = DiskLog.create(tmp_path, fsync="interval", files=files, clock=lambda: 0.0)
+    log.append(rollout(0))
+    log.sync()
+    files.room = 40
+    with pytest.raises(OSError, match="No space left"):
+        log.answered(rolled(0, "text"), "text", 0.1)
+    files.room = 10**6
+    log.append(rolled(0, "text"))
+    log.sync()
+    assert list(read_events(tmp_path)) == [rollout(0), rolled(0, "text")]
+    assert log.recall([0]) == {0: (rolled(0, "text"), "text")}
+
+
+@pytest.mark.parametrize("taken", [1, 40, 10_000])
+def test_a_second_ctrl_c_in_the_midst_of_a_write_leaves_a_log_to_go_on_with(tmp_path: Path, taken: int) -> None:
+    files = InterruptedFiles()
+    log = DiskLog.create(tmp_path, files=files)
+    log.append(rollout(0))
+    log.sync()
+    log.append(Interrupted("cancelled"))
+    files.before = taken
+    with pytest.raises(KeyboardInterrupt):
+        log.answered(rolled(0, "text"), "text", 0.1)
+    files.before = taken
+    with pytest.raises(OSError, match="an earlier write did not end"):
+        log.sync()
+    log.close()
+    with DiskLog.open(tmp_path) as log:
+        assert list(log.events()) == [rollout(0)]
+        assert list(log.recall([0])) == ([0] if taken == 10_000 else [])
+        assert len(log.dropped) == (0 if taken == 10_000 else 1)
+
+
+def test_a_disk_that_takes_nothing_and_says_nothing_is_an_error(tmp_path: Path) -> None:
+    files = InterruptedFiles()
+    with DiskLog.create(tmp_path, files=files) as log:
+        files.before = 0
+        with pytest.raises(OSError, match="takes no more bytes"):
+            log.answered(rolled(0), "", 0.1)
+        files.before = None
 
 
 def test_a_failed_fsync_is_never_taken_for_a_later_success(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tracemalloc
 from pathlib import Path
 from typing import Literal
 
@@ -201,3 +202,22 @@ def test_a_line_whose_text_is_not_what_was_scored_is_damage(tmp_path: Path) -> N
         log.answered(rolled(0, "scored"), "another", 0.1)
         with pytest.raises(CorruptLog, match="line 1 of answers"):
             log.recall([0])
+
+
+def test_opening_and_reading_hold_no_more_than_a_few_lines(tmp_path: Path) -> None:
+    text = "x" * 2_000
+    with DiskLog.create(tmp_path, fsync="interval", files=QuickFiles()) as log:
+        for n in range(4_000):
+            log.append(rollout(n))
+            log.sync()
+            log.answered(rolled(n, text), text, 0.1)
+            log.append(rolled(n, text))
+    assert (tmp_path / "answers.jsonl").stat().st_size > 8_000_000
+    tracemalloc.start()
+    try:
+        with DiskLog.open(tmp_path, files=QuickFiles()) as log:
+            assert sum(1 for _ in log.events()) == sum(1 for _ in read_events(tmp_path)) == 8_000
+            assert list(log.recall([3_999])) == [3_999]
+        assert tracemalloc.get_traced_memory()[1] < 500_000
+    finally:
+        tracemalloc.stop()

@@ -26,12 +26,13 @@ FAILED, MISUSED, DIFFERS = 1, 2, 3
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a run ended. `code` is the exit code; `baseline`: accuracy of the keyword baseline on the test part."""
+    """How a run ended. `code` is the exit code; `baselines`: accuracy on the test part of the most telling word of each
+    label, by its precision and by its F1 (the stronger comparison)."""
 
     result: EvolutionResult
     run: str
     code: int
-    baseline: float | None
+    baselines: tuple[float, float] | None
 
 
 def next_run(name: str) -> str:
@@ -108,14 +109,15 @@ def _execute(job: Job, options: Options, log: DiskLog, run: str, *, quiet: bool,
         result, code = error.result, FAILED
     if seen and seen[0].signal is not None:
         code = 128 + seen[0].signal
-    return Ended(result, run, code, _baseline(job, result))
+    return Ended(result, run, code, _baselines(job, result))
 
 
-def _baseline(job: Job, result: EvolutionResult) -> float | None:
+def _baselines(job: Job, result: EvolutionResult) -> tuple[float, float] | None:
     split = result.state.split
     if not split.test or any("label" not in task.meta for task in job.tasks):
         return None
-    return keyword_baseline([job.tasks[i] for i in split.train], [job.tasks[i] for i in split.test])
+    train, test = [job.tasks[i] for i in split.train], [job.tasks[i] for i in split.test]
+    return keyword_baseline(train, test), keyword_baseline(train, test, "balanced")
 
 
 def summary(ended: Ended) -> dict[str, Any]:
@@ -128,7 +130,8 @@ def summary(ended: Ended) -> dict[str, Any]:
         "test_base": result.test_base,
         "test_final": result.test_final,
         "test_interval": result.test_interval,
-        "keyword_baseline": ended.baseline,
+        "keyword_baseline": ended.baselines[0] if ended.baselines is not None else None,
+        "keyword_baseline_balanced": ended.baselines[1] if ended.baselines is not None else None,
         "spent": budget.spent.tokens,
         "cap": budget.caps.tokens,
         "ceiling": budget.ceiling,

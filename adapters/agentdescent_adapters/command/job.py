@@ -40,8 +40,6 @@ def make_agent(config: RunConfig, tasks: list[Task]) -> object:
     module, colon, attribute = config.agent.partition(":")
     if not colon:
         raise UsageError(f"agent {config.agent!r}: it is `rules` or module:object")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
     try:
         agent: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
@@ -68,6 +66,8 @@ def start_artifact(config: RunConfig) -> Entries | str:
 
 def make_job(config: RunConfig) -> tuple[Job, Options]:
     """A checked job and the options it was made from. Raises UsageError before anything is spent."""
+    if "" not in sys.path:  # modules of the user are looked for where the command is called
+        sys.path.insert(0, "")
     tasks = load_tasks(config)
     options = Options(
         agent=make_agent(config, tasks),

@@ -8,21 +8,23 @@ import sys
 import time
 import types
 import typing
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from agentdescent.engine.event import Event
 from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
 from agentdescent.history.lineage import lineage
-from agentdescent.history.log import GENESIS, read
+from agentdescent.history.log import GENESIS
 from agentdescent.history.replay import replay
 from agentdescent_adapters.command import execution, text
 from agentdescent_adapters.command.config import DEMO, HELP, RunConfig, merge
 from agentdescent_adapters.command.execution import DIFFERS, FAILED, MISUSED, Ended
-from agentdescent_adapters.disk import read_events
+from agentdescent_adapters.disk import read_chained, read_events
 from agentdescent_adapters.telemetry.files import Status, read_status, status_of
 
-DEMO_CONFIG = RunConfig(tasks=DEMO, max_tokens=150_000, workers=8, rounds=40, test_share=0.25, seed=3)
+DEMO_CONFIG = RunConfig(tasks=DEMO, max_tokens=250_000, workers=8, rounds=60, test_share=0.25)
 _CAPS = ("max_tokens", "max_cost", "max_calls", "max_rollouts", "max_seconds", "rounds")
 
 
@@ -105,15 +107,20 @@ def _config_flags(arguments: argparse.Namespace, names: tuple[str, ...]) -> dict
 
 
 def _replay(run: str, *, check: bool, json: bool) -> int:
+    digest = GENESIS
+
+    def events() -> Iterator[Event]:
+        nonlocal digest
+        for event, digest in read_chained(run):
+            yield event
+
     began = time.perf_counter()
-    outcome = replay(read_events(run), check=check)
+    outcome = replay(events(), check=check)
     seconds = time.perf_counter() - began
-    digest = _digest(run)
-    identical = outcome.divergence is None and outcome.finished
     if json:
         _print(
             {
-                "identical": identical,
+                "identical": outcome.divergence is None and outcome.finished,
                 "finished": outcome.finished,
                 "checked": check,
                 "events": outcome.events,
@@ -132,14 +139,6 @@ def _replay(run: str, *, check: bool, json: bool) -> int:
         print(f"{outcome.events:,} events: {what}{ended}")
         print(f"digest {digest}")
     return 0 if outcome.divergence is None else DIFFERS
-
-
-def _digest(run: str) -> str:
-    digest = GENESIS
-    with open(os.path.join(run, "events.jsonl"), "rb") as lines:
-        for _, digest in read(line for line in lines if line.endswith(b"\n")):
-            pass
-    return digest
 
 
 def _status_now(run: str) -> Status:

@@ -27,8 +27,8 @@ def report(ended: Ended) -> str:
         interval = result.test_interval
         between = f"  (95 % interval {interval[0]:.1%} to {interval[1]:.1%})" if interval is not None else ""
         lines.append(f"test       {_percent(result.test_base)} -> {_percent(result.test_final)}{between}")
-    if ended.baseline is not None:
-        lines.append(f"           {ended.baseline:.1%} by the most telling word of each label")
+    if ended.baselines is not None:
+        lines.append(f"           {max(ended.baselines):.1%} by the most telling word of each label")
     lines.append(f"stopped    {result.stop_reason} after {result.rounds} rounds, {result.version} commits")
     if result.error:
         lines.append(f"error      {result.error}")

@@ -26,6 +26,11 @@ def read_events(path: str | os.PathLike[str]) -> Iterator[Event]:
     A torn last line is left out. After a crash of the machine these can be a few events more than `DiskLog.open`
     keeps: those whose answers were lost. Raises UsageError when there is no run, CorruptLog with the line number.
     """
+    return (event for event, _ in read_chained(path))
+
+
+def read_chained(path: str | os.PathLike[str]) -> Iterator[tuple[Event, str]]:
+    """As `read_events`, with the running digest after each event."""
     root = os.path.abspath(path)
     require_run(root)
-    return (event for event, _ in read(whole_lines(os.path.join(root, EVENTS))))
+    return read(whole_lines(os.path.join(root, EVENTS)))

@@ -154,6 +154,7 @@ class DiskLog:
         if self._always or self._clock() - self._synced >= _INTERVAL:
             self._settle()
         else:
+            self._answers.flush()
             self._events.flush()
 
     def close(self) -> None:
