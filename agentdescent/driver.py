@@ -21,6 +21,8 @@ from typing import Any, NamedTuple, TypeVar
 from agentdescent import vector
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
+from agentdescent.budget.governor import fits
+from agentdescent.budget.usage import NOTHING
 from agentdescent.effects import Performer, Ports, Result, failure
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.decision import Wait, decide
@@ -41,6 +43,7 @@ from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
 from agentdescent.errors import IllegalEvent, UsageError
 from agentdescent.ports import Log, Task
+from agentdescent.record import replace
 
 DEADLINE = 120.0
 _TEXTS = 32
@@ -251,6 +254,12 @@ class Run:
         if not state.started:
             return
         self._begin()
+        if self._caps != state.governor.caps and not fits(replace(state.governor, caps=self._caps), NOTHING):
+            spent = state.governor.spent
+            raise UsageError(
+                f"the caps are below what the run has spent or reserved already ({spent.tokens} tokens, "
+                f"{spent.calls} calls spent): a cap can only be raised"
+            )
         if state.stopped is not None:
             if state.stopped.reason in RESUMABLE or self._caps != state.governor.caps:
                 self._record(Amended(self._caps))

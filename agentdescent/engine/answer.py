@@ -17,7 +17,7 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.merge_facts import current_sweep, gate_at, measure_failed, measured, requeue_stale, with_gate
 from agentdescent.engine.scoring import score_failed, scored
-from agentdescent.engine.state import State, threshold
+from agentdescent.engine.state import State
 from agentdescent.engine.turn import propose_failed, proposed, put_worker, turn_over, turn_scored, verified
 from agentdescent.engine.window import oldest, take
 from agentdescent.errors import IllegalEvent
@@ -134,7 +134,7 @@ def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvid
 
 
 def _rolled_out(state: State, event: RolledOut, decided: Decided, command: Rollout) -> State:
-    bar = threshold(state.spec)
+    bar = state.solved_at
     match command.purpose:
         case "gate":
             sweep = current_sweep(state)

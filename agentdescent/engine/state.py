@@ -109,7 +109,7 @@ class Health(Record, frozen=True):
 
 
 class State(Record, frozen=True):
-    """See the head of this module. `position[i]`: where task i stands in its part (train, held-out, test).
+    """See the head of this module. `solved_at`: the score in millionths from which a task is solved. `position[i]`: where task i stands in its part (train, held-out, test).
 
     `cursor`: the first worker that may still start in this `round`. `ready`: workers with something to decide.
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
@@ -123,6 +123,7 @@ class State(Record, frozen=True):
     stable: Version
     split: Split = Split((), (), (), ())
     position: tuple[int, ...] = ()
+    solved_at: int = 1_000_000
     heldout: Sizes = Sizes()
     test: Sizes = Sizes()
     started: bool = False
@@ -169,6 +170,7 @@ def initial(spec: Spec, setup: Setup) -> State:
         stable=version,
         workers=vector.pack([Worker()] * spec.n_workers),
         cursor=spec.n_workers,
+        solved_at=round(spec.solved_threshold * 1_000_000),
     )
 
 
@@ -180,8 +182,3 @@ def due(state: State) -> tuple[Command, ...]:
 def caps(state: State) -> Caps:
     """The caps in force: those of the spec, or the last that amended them."""
     return state.governor.caps
-
-
-def threshold(spec: Spec) -> int:
-    """At or above it a task is solved, in millionths."""
-    return round(spec.solved_threshold * 1_000_000)

@@ -93,7 +93,7 @@ def test_power_that_fails_before_any_call(texts: Literal["keep", "digest"], fres
 def test_power_that_fails_while_a_crash_is_being_repaired(fresh: Iterator[Path]) -> None:
     script: list[Step] = ["decide", "decide", "start", "answer", "later", "start", "admit", "decide", "start", "answer"]
     repaired = 0
-    for seed in range(40):
+    for seed in range(15):
         root, calls, failure = next(fresh), 0, "not tried yet"
         while failure:
             errand, luck = Errand(root / str(calls), texts="keep", fsync="interval"), random.Random(seed)

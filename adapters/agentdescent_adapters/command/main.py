@@ -111,7 +111,8 @@ def _replay(run: str, *, check: bool, json: bool) -> int:
 
     def events() -> Iterator[Event]:
         nonlocal digest
-        for event, digest in read_chained(run):
+        for event, after in read_chained(run):
+            digest = after
             yield event
 
     began = time.perf_counter()
@@ -149,24 +150,24 @@ def _status_now(run: str) -> Status:
 
 
 def _status(run: str, *, follow: bool, json: bool) -> int:
-    shown: Status | None = None
-    while follow:
+    last = _status_now(run)
+    while follow and last.stop_reason is None:
         now = read_status(run)
-        if now is not None and now != shown:
-            shown = now
-            if json:
-                _print(now)
-            else:
-                print(text.status(now), flush=True)
-        if now is not None and (now.stop_reason is not None or not _alive(now.pid)):
+        if now is not None and msgspec.structs.replace(now, pid=0) != last:
+            last = msgspec.structs.replace(now, pid=0)
+            _show_status(last, json=json)
+        if now is None or now.stop_reason is not None or not _alive(now.pid):
             break
         time.sleep(0.5)
-    last = _status_now(run)
-    if json:
-        _print(last)
-    elif shown is None or msgspec.structs.replace(shown, pid=0) != last:
-        print(text.status(last))
+    _show_status(_status_now(run), json=json)
     return 0
+
+
+def _show_status(status: Status, *, json: bool) -> None:
+    if json:
+        _print(status)
+    else:
+        print(text.status(status), flush=True)
 
 
 def _alive(pid: int) -> bool:

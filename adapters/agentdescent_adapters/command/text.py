@@ -69,7 +69,8 @@ def status(state: Status) -> str:
     rounds = f"{state.round}" + (f"/{state.rounds}" if state.rounds is not None else "")
     tokens = f"{state.tokens:,}" + (f"/{state.cap:,}" if state.cap is not None else "")
     doing = f"stopped: {state.stop_reason}" if state.stop_reason is not None else f"{state.open} calls open"
-    return f"round {rounds}  held-out {state.reward:.3f} (start {state.base:.3f})  version {state.version}  tok={tokens}  {doing}"
+    reward = f"held-out {state.reward:.3f} (start {state.base:.3f})"
+    return f"round {rounds}  {reward}  version {state.version}  tok={tokens}  {doing}"
 
 
 def lines_of(entries: Iterable[tuple[str, str]], commits: tuple[Commit, ...]) -> list[str]:
