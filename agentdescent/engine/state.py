@@ -109,7 +109,8 @@ class Health(Record, frozen=True):
 
 
 class State(Record, frozen=True):
-    """See the head of this module. `solved_at`: the score in millionths from which a task is solved. `position[i]`: where task i stands in its part (train, held-out, test).
+    """See the head of this module. `solved_at`: the score in millionths from which a task is solved.
+    `position[i]`: where task i stands in its part (train, held-out, test).
 
     `cursor`: the first worker that may still start in this `round`. `ready`: workers with something to decide.
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
