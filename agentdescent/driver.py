@@ -183,6 +183,8 @@ class Run:
         try:
             self._resume()
             while self.state.stopped is None:
+                if self._broken is not None:
+                    raise self._broken
                 self._look_for_interruption(began)
                 step = decide(self.state, self.draw)
                 if not isinstance(step, Wait):
@@ -366,13 +368,14 @@ class Run:
 
     def _arrive(self, decided: Decided, result: Result, seconds: float) -> None:
         outcome, output = result
+        self._arrival.set()
         try:
             self.log.answered(outcome, output, seconds)
-        except OSError as error:
+        except OSError as error:  # what is not in the journal may not be admitted: the run stops here
             self._broken = error
+            return
         self._arrived[outcome.id] = outcome
         self._keep_output(decided, output)
-        self._arrival.set()
 
     def _keep_output(self, decided: Decided, output: str) -> None:
         command = decided.command
@@ -380,9 +383,7 @@ class Run:
             self._outputs[decided.worker] = output
 
     async def _await_arrival(self, began: float) -> None:
-        if self._broken is not None:
-            raise self._broken
-        if not self._in_flight:
+        if not self._in_flight and self._broken is None:
             raise IllegalEvent(f"nothing is running; answers {sorted(self._arrived)[:5]} may not be admitted")
         self._arrival.clear()
         seconds = self.state.governor.caps.seconds

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from agentdescent import Answer, CallFailed, Rate, Tariff, Task, Usage
+from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import rule_key
 from agentdescent.budget.tariff import worst
 from agentdescent.record import Record
@@ -28,9 +29,12 @@ TARIFF = Tariff(
 )
 """A rollout is at most 120 tokens, a proposal 300, while what they read is at most 64 bytes."""
 
+START: Entries = tuple((rule_key(text), text) for text in ("start one", "start two", "start three"))
+"""Rules without effect, for proposals to quarrel about."""
+
 STUCK, SOLVED = 0.15, 0.3
 GAIN, LOSS = 0.2, 0.1
-TURNS = 12
+TURNS = 40
 
 
 def tasks(count: int) -> list[Task]:
@@ -48,10 +52,14 @@ def chance(*parts: object) -> float:
     return int.from_bytes(raw, "big") / 2.0**64
 
 
+def _rules(rendered: str) -> list[str]:
+    return rendered.split("\n- ")[1:]
+
+
 class Script(Record, frozen=True):
     """`slot`: proposals are whole texts, all of one length, and never better. Otherwise they are rules, of which
     `useful` are good. `constant`: every call is billed its worst case, else anything up to it. `failing`: calls that
-    fail after they were billed; half of them say what they used. No call that reads only the start fails."""
+    fail after they were billed; half of them say what they used. A start without or with START can always be scored."""
 
     seed: int = 0
     slot: bool = False
@@ -64,7 +72,7 @@ class Script(Record, frozen=True):
 
     def solve(self, rendered: str, task: Task, meter: Meter) -> Answer:
         usage = self._usage(TARIFF.solve, (rendered, task.prompt), meter)
-        if "\n" in rendered:
+        if any(not rule.startswith("start") for rule in _rules(rendered)):
             self._may_fail(usage, "solve", rendered, task.id)
         verdict = "right" if self._solved(rendered, task) else "wrong"
         return Answer(f"{verdict} {int(self.u('output', rendered, task.id) * 10_000)}", usage)
@@ -77,12 +85,12 @@ class Script(Record, frozen=True):
     def _reply(self, rendered: str, task: Task, output: str, sample: int) -> str | None:
         if self.slot:
             return f"plan {sample % 10_000:04}"
-        kind, rules = self.u("kind", sample, task.id, output), rendered.split("\n- ")[1:]
+        kind, rules = self.u("kind", sample, task.id, output), _rules(rendered)
         number = f"{sample} {int(self.u('number', rendered, output) * 1_000)}"  # whoever read another output says so
-        if rules and kind > 0.85:
+        if rules and kind > 0.7:
             key = rule_key(rules[int(self.u("rule", sample) * len(rules))])
-            return f"drop {key}" if kind > 0.95 else f"replace {key}: good {number}"
-        if kind > 0.8:
+            return f"drop {key}" if kind > 0.9 else f"replace {key}: good {number}"
+        if kind > 0.85:
             return None
         return f"add: {'good' if kind < self.useful else 'bad' if kind < self.useful + 0.15 else 'idle'} {number}"
 
@@ -90,7 +98,7 @@ class Script(Record, frozen=True):
         if self.u("stuck", task.id) < STUCK:
             return False
         solved = self.u("solved", task.id) < SOLVED
-        for rule in rendered.split("\n- ")[1:]:
+        for rule in _rules(rendered):
             effect = self.u(rule, task.id)
             if rule.startswith("good") and effect < GAIN:
                 solved = True

@@ -32,9 +32,9 @@ from agentdescent.record import Record, replace
 from agentdescent_adapters.disk import read_events
 from agentdescent_adapters.disk.layout import ANSWERS, EVENTS
 from bench import harness
-from bench.worker_process import Done, Plan, in_child, undisturbed, work
+from bench.worker_process import Done, Plan, account, in_child, undisturbed, work
 
-CAP = 60_000
+CAP = 45_000
 EVERY = 9
 """Every so many runs, one is killed twice: of ten kills one hits a resume."""
 
@@ -42,18 +42,24 @@ EVERY = 9
 class Ended(Record, frozen=True):
     """One run, however often it was killed. Calls and tokens as the counting process has them.
 
-    `kills`: of its first process, and of the one that went on. `repeated`: calls made though their answer had
-    survived. `dropped`: resumes that found something unfinished.
+    `kills`: of its first process; `kills_in_resume`: of the next. `open`: calls in flight when it was killed.
+    `repeated`: calls made though their answer had survived. `lost`: answers that had been returned, and that a killed
+    process whose machine went on did not leave in the journal, but for the one in whose line it was killed.
+    `dropped`: unfinished things that the last resume found. `logged`: tokens, by the log. `fault`: why the log does
+    not hold.
     """
 
     plan: Plan
-    kills: tuple[int, int]
-    repeated: int
-    outside: int
-    dropped: int
-    digest: str
-    logged: int
-    fault: str
+    kills: int = 0
+    kills_in_resume: int = 0
+    open: int = 0
+    repeated: int = 0
+    lost: int = 0
+    outside: int = 0
+    dropped: int = 0
+    digest: str = ""
+    logged: int = 0
+    fault: str = ""
 
 
 def plans(seed: int) -> Iterator[Plan]:
@@ -82,23 +88,27 @@ def crash(plan: Plan, directory: str, length: int, counter: harness.Counter, *, 
     """
     luck = random.Random(f"{plan.seed}/{plan.number}")
     twice = most > 1 and plan.number % EVERY == EVERY // 2
-    kills, repeated, outside, dropped, stage = [0, 0], 0, 0, 0, 0
-    while True:
-        kept = _survived(directory, plan)
-        kill_at = None
+    ended, stage = Ended(plan), 0
+    done: Done | None = None
+    while done is None:
+        kept, kill_at = _survived(directory, plan), None
         if stage == 0 or (stage == 1 and twice):
             kill_at = luck.randint(1, max(1, length - _size(directory)))
         done = in_child(partial(work, plan, directory, stage, kill_at, counter))
-        bills = counter.take(f"{plan.number}.{stage}")
-        outside += bills.tokens
-        repeated += made_again(bills.keys, kept)
-        if done is not None:
-            dropped += done.dropped > 0
-            return _judge(
-                plan, done, directory, Ended(plan, (kills[0], kills[1]), repeated, outside, dropped, "", 0, "")
+        bills, returned = counter.take(account(plan, stage)), counter.take(f"{account(plan, stage)}.ended")
+        repeated = ended.repeated + made_again(bills.keys, kept)
+        ended = replace(ended, repeated=repeated, outside=ended.outside + bills.tokens)
+        if done is None:
+            lost = 0 if plan.lossy else len(set(map(int, returned.keys)) - _survived(directory, plan)) - 1
+            ended = replace(
+                ended,
+                kills=ended.kills + (stage == 0),
+                kills_in_resume=ended.kills_in_resume + (stage > 0),
+                open=ended.open + len(bills.keys) - len(returned.keys),
+                lost=ended.lost + max(0, lost),
             )
-        kills[min(stage, 1)] += 1
         stage += 1
+    return _judge(done, directory, replace(ended, dropped=done.dropped))
 
 
 def made_again(calls: Collection[str], answered: Collection[int]) -> int:
@@ -107,7 +117,7 @@ def made_again(calls: Collection[str], answered: Collection[int]) -> int:
     return sum(count - (command not in answered) for command, count in counts.items())
 
 
-def _judge(plan: Plan, done: Done, directory: str, ended: Ended) -> Ended:
+def _judge(done: Done, directory: str, ended: Ended) -> Ended:
     """Read what is on the disk as a stranger would: every digest, every decision taken again."""
     replayed = replay(read_events(directory))
     state, fault = replayed.state, ""
@@ -137,7 +147,7 @@ def _lines(path: str) -> list[bytes]:
     if not os.path.exists(path):
         return []
     with open(path, "rb") as file:
-        return [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
+        return file.read().split(b"\n")[:-1]
 
 
 def _whole(line: bytes) -> bool:
@@ -176,7 +186,7 @@ def crashes(kills: int, seed: int, root: str, counter: harness.Counter, length: 
         directory = os.path.join(root, str(plan.number))
         ended = crash(plan, directory, length, counter, most=left)
         shutil.rmtree(directory)
-        left -= sum(ended.kills)
+        left -= ended.kills + ended.kills_in_resume
         yield ended
 
 
@@ -203,6 +213,7 @@ def main() -> int:
 TARGETS = (
     "free_diverged",
     "repeated_answered",
+    "answers_lost",
     "charged_outside_over_log",
     "charged_log_over_cap",
     "not_replayed",
@@ -216,25 +227,30 @@ def faults(ended: Ended, digest: str) -> list[str]:
         found.append(f"digest {ended.digest}, undisturbed {digest}")
     if ended.repeated:
         found.append(f"{ended.repeated} answered calls were made again")
+    if ended.lost:
+        found.append(f"{ended.lost} answers never reached the journal")
     if ended.plan.repeat == "charged" and not ended.outside <= ended.logged <= ended.plan.cap:
         found.append(f"outside {ended.outside}, log {ended.logged}, cap {ended.plan.cap}")
     return found
 
 
-def summary(done: list[Ended], digest: str) -> dict[str, int]:
-    """Counts of kills, runs and calls; `charged_*` are the most tokens over of any run."""
+def summary(done: list[Ended], digest: str) -> dict[str, int | float]:
+    """Counts of kills, runs and calls; `charged_*` are the most tokens over of any run. `open`: calls per kill."""
     free = [ended for ended in done if ended.plan.repeat == "free"]
     charged = [ended for ended in done if ended.plan.repeat == "charged"]
+    kills = sum(ended.kills + ended.kills_in_resume for ended in done)
     return {
-        "kills": sum(sum(ended.kills) for ended in done),
+        "kills": kills,
         "free_diverged": sum(ended.digest != digest for ended in free),
         "repeated_answered": sum(ended.repeated for ended in done),
         "charged_outside_over_log": max([0, *(ended.outside - ended.logged for ended in charged)]),
         "charged_log_over_cap": max([0, *(ended.logged - ended.plan.cap for ended in charged)]),
         "not_replayed": sum(bool(ended.fault) for ended in done),
-        "kills_in_resume": sum(ended.kills[1] for ended in done),
-        "power_lost": sum(sum(ended.kills) for ended in done if ended.plan.lossy),
-        "resumes_that_dropped": sum(ended.dropped for ended in done),
+        "answers_lost": sum(ended.lost for ended in done),
+        "kills_in_resume": sum(ended.kills_in_resume for ended in done),
+        "open_calls_per_kill": round(sum(ended.open for ended in done) / max(1, kills), 2),
+        "power_lost": sum(ended.kills + ended.kills_in_resume for ended in done if ended.plan.lossy),
+        "last_resumes_that_dropped": sum(ended.dropped > 0 for ended in done),
         "runs_free": len(free),
         "runs_charged": len(charged),
     }

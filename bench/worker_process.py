@@ -111,28 +111,37 @@ class LethalFiles(OsFiles):
 
 
 class KeyedPerformer(Performer):
-    """Says which command a call belongs to, for as long as the call lasts."""
+    """Says which command a call belongs to while it lasts, and tells `ended` the moment before it returns."""
+
+    ended: Callable[[int], None]
 
     def function(self, command: Rollout | Propose) -> Call:
         call = super().function(command)
 
-        def keyed(*arguments: Any) -> Any:
+        async def keyed(*arguments: Any) -> Any:
             _command.set(command.id)
-            return call(*arguments)
+            try:
+                return await call(*arguments)
+            finally:
+                self.ended(command.id)
 
         return keyed
 
 
+def account(plan: Plan, stage: int) -> str:
+    return f"{plan.number}.{stage}"
+
+
 def make_job(plan: Plan, stage: int, counter: harness.Counter) -> Job:
     """The job of a plan; `stage` numbers the processes of one run, each with latencies of its own."""
-    account = f"{plan.number}.{stage}"
 
     def meter(tokens: int) -> None:
-        counter.bill(account, tokens, _command.get())
+        counter.bill(account(plan, stage), tokens, _command.get())
 
     script = Script(seed=plan.seed, constant=False, failing=0.01)
     options = Options(
         agent=Async(script, meter, latency=plan.number * 10 + stage),
+        artifact=agents.START,
         repeat=plan.repeat,
         max_tokens=plan.cap,
         rounds=None,
@@ -140,14 +149,19 @@ def make_job(plan: Plan, stage: int, counter: harness.Counter) -> Job:
         n_workers=plan.workers,
         test_share=0.2,
         refresh_interval=2,
+        wave_min=16,
         admission=plan.admission,
     )
     return prepare(agents.tasks(40), agents.right, options)
 
 
-def drive(job: Job, log: Log) -> State:
+def drive(plan: Plan, stage: int, log: Log, counter: harness.Counter) -> State:
+    """Work on the log until the run ends. Every call is billed to the account of this process as it begins."""
+    job = make_job(plan, stage, counter)
+    performer = KeyedPerformer(job.ports, job.tasks, job.spec.strategy)
+    performer.ended = partial(counter.bill, f"{account(plan, stage)}.ended", 0)
     run = Run(job.spec, job.setup, job.tasks, job.ports, log)
-    run.performer = KeyedPerformer(job.ports, job.tasks, job.spec.strategy)
+    run.performer = performer
     return asyncio.run(run.drive())
 
 
@@ -163,14 +177,14 @@ def work(plan: Plan, directory: str, stage: int, kill_at: int | None, counter: h
     else:
         log = DiskLog.open(directory, fsync=plan.fsync, files=files)
     with log:
-        state = drive(make_job(plan, stage, counter), log)
+        state = drive(plan, stage, log, counter)
     return _done(state, log, lethal.appended, len(log.dropped))
 
 
 def undisturbed(plan: Plan, counter: harness.Counter) -> Done:
     """The same job without a disk or a crash."""
     log = MemoryLog()
-    return _done(drive(make_job(plan, 0, counter), log), log, 0, 0)
+    return _done(drive(plan, 0, log, counter), log, 0, 0)
 
 
 def _done(state: State, log: Log, appended: int, dropped: int) -> Done:

@@ -13,7 +13,7 @@ from agentdescent.engine.event import Amended, Event, Interrupted
 from agentdescent.engine.spec import TaskInfo
 from agentdescent.engine.state import State
 from agentdescent.merge.acceptance import MILLION, Paired
-from world import MENU, START, Kind, Meddler, World, abandon, chance
+from tests.world import MENU, START, Kind, Meddler, World, abandon, chance
 
 STRATEGIES: tuple[Strategy, ...] = (
     AppendRules(),
@@ -137,7 +137,7 @@ def worlds(draw: st.DrawFn, *, failing: bool = True, over: bool = False) -> Worl
 
 
 @st.composite
-def any_job(draw: st.DrawFn, *, failing: bool = True, over: bool = True, strict: bool | None = None) -> Job:
+def any_job(draw: st.DrawFn, *, failing: bool = True, over: bool = False, strict: bool | None = None) -> Job:
     setup = draw(setups(strict=strict))
     return Job(draw(specs(setup)), setup, draw(worlds(failing=failing, over=over)))
 

@@ -28,6 +28,7 @@ from agentdescent import (
     evolve,
     replay,
 )
+from agentdescent.engine.event import Outcome, Proposed, RolledOut
 from agentdescent.evolution import Options
 from agentdescent.history.rounds import RoundInfo
 
@@ -396,3 +397,31 @@ def test_observers_see_every_event_once() -> None:
 
     result = learn(rounds=2, observers=[observer])
     assert seen == list(range(1, result.state.seq + 1))
+
+
+class FullDisk(MemoryLog):
+    """Takes 30 answers, then no more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 30
+
+    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(28, "no space left")
+        super().answered(outcome, output, seconds)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_44_an_answer_that_cannot_be_kept_stops_the_run_before_it_is_used(asynchronous: bool) -> None:
+    agent, log = Learner(), FullDisk()
+
+    async def run(rendered: str, task: Task) -> Answer:
+        return agent.solve(rendered, task)
+
+    solve = run if asynchronous else agent.solve
+    with pytest.raises(OSError, match="no space left"):
+        evolve(TASKS, reward, run=solve, propose=agent.propose, log=log, rounds=4)
+    used = [event for event in log.events() if isinstance(event, RolledOut | Proposed)]
+    assert 20 < len(used) <= 30

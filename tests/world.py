@@ -41,9 +41,7 @@ from agentdescent.merge.acceptance import MILLION, accepts
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record
 
-Kind: TypeAlias = Literal[
-    "good", "bad", "meh", "clash", "rename", "decline", "idle", "big", "long", "pair"
-]
+Kind: TypeAlias = Literal["good", "bad", "meh", "clash", "rename", "decline", "idle", "big", "long", "pair"]
 MENU: tuple[Kind, ...] = ("good", "good", "good", "bad", "meh", "clash", "clash", "decline", "idle", "big", "pair")
 KINDS: tuple[FailureKind, ...] = ("timeout", "rate-limit", "provider", "empty", "truncated", "malformed", "scorer")
 START: Entries = (("k0", "good 0"), ("k1", "bad 1"), ("k2", "meh 2"))

@@ -183,7 +183,8 @@ def settle(
         total = add(total, judged)
     after = replace(governor, due=due, spent=add(governor.spent, total), ledger=ledger, reported=governor.reported + 1)
     if terms.strict:
-        return replace(after, overrun=True) if exceeds(total, reserved) else after
+        declared = total if terms.prices is not None else replace(total, cost=0)
+        return replace(after, overrun=True) if exceeds(declared, reserved) else after
     return _observe(after, kind, reserved, total, first=alone(governor, kind))
 
 

@@ -75,7 +75,8 @@ def _report(state: State, event: RolledOut | Proposed | Failed, index: int) -> S
     elif health.in_a_row or not health.ever:
         health = replace(health, in_a_row=0, ever=True)
     governor = state.governor
-    if governor.caps.tokens is not None and not governor.reported and governor.unreported >= UNREPORTED_LIMIT:
+    silent = not isinstance(event, Failed) and not governor.reported and governor.unreported >= UNREPORTED_LIMIT
+    if silent and governor.caps.tokens is not None:
         why = (
             "max_tokens is set, but no call reported its tokens: return Answer(value, Usage(prompt=..., "
             "completion=...)) from the agent, or leave max_tokens out"
@@ -115,7 +116,7 @@ def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvid
             worker = vector.get(state.workers, index)
             if given_up:
                 return turn_over(state, index, worker)
-            again = replace(worker, stage="proposed", attempt=max(1, attempt))
+            again = replace(worker, stage="proposed", attempt=attempt)
             return replace(state, workers=put_worker(state, index, again), ready=(*state.ready, index))
         case "gate":
             sweep = current_sweep(state)

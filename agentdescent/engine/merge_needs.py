@@ -98,7 +98,7 @@ def _admit(state: State, sweep: Sweep) -> Sweep | Close:
     if card.version != number:
         if card.reopened > MAX_REOPENED:
             return Close(card, "cas-conflict")
-        if change(head.version.entries, card.ops) == head.version.entries:
+        if _with_change(state, card).artifact == head.version.artifact:
             return Close(card, "duplicate")
         allowed = tolerance(state.spec.strategy.blast_radius)
         at_start = staleness(state.spec.staleness, max(0, sweep.version - card.version), allowed)
@@ -112,15 +112,14 @@ def _admit(state: State, sweep: Sweep) -> Sweep | Close:
     rival = next((kept for kept in sweep.kept if contradict(kept.ops, card.ops)), None)
     if rival is not None:
         intake = (card, *sweep.intake[1:])
-        return replace(
-            sweep, intake=intake, duel=Duel(rival.subject, _cheap_probe(state, rival), _cheap_probe(state, card))
-        )
+        theirs, ours = _cheap_probe(state, rival), _cheap_probe(state, card)
+        return replace(sweep, intake=intake, duel=Duel(rival.subject, theirs, ours, head.version.entries))
     return replace(sweep, intake=sweep.intake[1:], kept=(*sweep.kept, card))
 
 
 def _trial(state: State, card: Card) -> Trial:
-    known = score_at(state.head.train, state.position[card.task])
-    return Trial(state.head.version.number, state.head.version.artifact, before=None if known == UNKNOWN else known)
+    known, head = score_at(state.head.train, state.position[card.task]), state.head.version
+    return Trial(head.number, head.artifact, head.entries, before=None if known == UNKNOWN else known)
 
 
 def _cheap_probe(state: State, card: Card) -> Probe:

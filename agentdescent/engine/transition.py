@@ -119,6 +119,9 @@ def _amended(state: State, event: Amended) -> State:
     if state.base is None and not state.window.count:
         # The end may be further away now. With test effects open it is not: they are folded, and the run ends again.
         state = replace(state, closing=None, testing=None)
+    sweep = state.sweep
+    if sweep is not None and sweep.parked:
+        state = replace(state, sweep=replace(sweep, groups=(*sweep.groups, sweep.parked), parked=()))
     return hold_test(state, state.head.version.size) if state.base is None else state
 
 

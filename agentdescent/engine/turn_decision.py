@@ -75,13 +75,12 @@ def _verify(state: State, index: int, worker: Worker) -> Decision | None:
     card, version = worker.card, worker.copy or state.head.version
     if card is None:
         raise IllegalEvent(f"worker {index} has no proposal to verify")
-    if worker.attempt == 0:
+    if worker.subject >= 0:  # not yet a card
         if not card.ops:
             return Judged(card.subject, "declined")
         if oversized(state.spec.strategy, card.ops):
             return Judged(card.subject, "oversized")
-        entries = change(version.entries, card.ops)
-        if entries == version.entries:
+        if version_of(state.spec, version.number, change(version.entries, card.ops)).artifact == version.artifact:
             return Judged(card.subject, "declined")
         if _duplicate(state, card):
             return Judged(card.subject, "duplicate")
@@ -115,9 +114,12 @@ def _screen(worker: Worker) -> Decision | None:
 
 
 def start_turn(state: State, first: int, number: int) -> Decided | None:
-    """The next worker from `first` on whose whole path fits starts its turn in round `number`."""
+    """The next worker from `first` on whose whole path fits starts its turn in round `number`: one that is idle, or
+    whose proposal does not fit and was never asked for."""
     for index in range(first, state.spec.n_workers):
-        if vector.get(state.workers, index).retired:
+        worker = vector.get(state.workers, index)
+        stuck = worker.stage == "rolled" and worker.subject < 0
+        if worker.retired or not (worker.stage == "idle" or stuck):
             continue
         task, version, reserve, path = worker_path(state, index, number)
         if affords_turn(state, path):

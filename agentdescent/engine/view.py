@@ -30,9 +30,14 @@ def entries_for(state: State, decided: Decided) -> Entries:
                     if gate.subject == decided.subject:
                         return gate.entries
             case "rebase" | "conflict":
+                # The head may have moved since: what is measured is a change to the head it was decided against.
+                trial, duel = state.sweep.trial, state.sweep.duel
+                if trial is not None and command.artifact == trial.artifact:
+                    return trial.entries
+                measured = trial or duel
                 for card in (*state.sweep.intake, *state.sweep.kept):
-                    if card.subject == decided.subject:
-                        return change(state.head.version.entries, card.ops)
+                    if measured is not None and card.subject == decided.subject:
+                        return change(measured.entries, card.ops)
             case "base" | "rollout" | "propose" | "verify" | "tournament" | "audit" | "score" | "test":
                 pass
             case _:

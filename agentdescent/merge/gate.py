@@ -69,7 +69,7 @@ def open_gate(gate: Gate, known: Scores | None) -> Gate:
     probe = gate.probe
     if known is not None and known.count:
         order = tuple(position for position in probe.order if score_at(known, position) == UNKNOWN)
-        seen = [position for position in probe.order if score_at(known, position) != UNKNOWN]
+        seen = [position for position in range(known.size) if score_at(known, position) != UNKNOWN]
         gate = replace(
             gate,
             probe=replace(probe, order=order, scores=known),

@@ -6,6 +6,7 @@ forward as one candidate. A rejected union comes back as two groups, older first
 
 from __future__ import annotations
 
+from agentdescent.artifact.diff import Entries
 from agentdescent.merge.card import Card
 from agentdescent.merge.gate import Gate
 from agentdescent.merge.probe import Probe
@@ -16,12 +17,13 @@ from agentdescent.record import Record
 class Trial(Record, frozen=True):
     """A rebase of the first card of the intake: the head on its task, then the head with the change.
 
-    `version`, `artifact`: the head's; a trial under another head starts again. `before`, `after` in millionths,
-    None while unknown; `asked_*`: being asked for; `attempts`: failures so far.
+    `version`, `artifact`, `entries`: the head's; a trial under another head starts again. `before`,
+    `after` in millionths, None while unknown; `asked_*`: being asked for; `attempts`: failures so far.
     """
 
     version: int
     artifact: str
+    entries: Entries
     before: int | None = None
     after: int | None = None
     asked_before: bool = False
@@ -31,11 +33,12 @@ class Trial(Record, frozen=True):
 
 
 class Duel(Record, frozen=True):
-    """The first card of the intake against the kept card it contradicts, on the cheap subset."""
+    """The first card of the intake against the kept card it contradicts, on the cheap subset. `entries`: the head's."""
 
     rival: int
     theirs: Probe
     ours: Probe
+    entries: Entries
 
 
 class Sweep(Record, frozen=True):

@@ -82,7 +82,9 @@ def test_everything_is_private_and_in_its_place(tmp_path: Path, texts: Texts) ->
     folder, text = ("texts", name) if texts == "keep" else ("pending", f"0-{name}")
     modes = {str(path.relative_to(run)): stat.S_IMODE(path.stat().st_mode) for path in (run, *run.rglob("*"))}
     files = ("answers.jsonl", "events.jsonl", "lock", "timings.jsonl", f"{folder}/{text}")
-    assert modes == {".": 0o700, folder: 0o700, **dict.fromkeys(files, 0o600)}
+    assert modes == {".": 0o700, folder: 0o700, **dict.fromkeys(files, 0o600)} | (
+        {"pending/README": 0o600} if texts == "digest" else {}
+    )
     assert (run / "timings.jsonl").read_text() == '{"id":0,"seconds":0.250000}\n'
     assert (run / folder / text).read_bytes() == b"x" * 70_000
 
@@ -98,6 +100,28 @@ def test_a_directory_with_a_run_is_not_started_again(tmp_path: Path) -> None:
 def test_a_run_that_never_began_may_be_started_again(tmp_path: Path) -> None:
     DiskLog.create(tmp_path).close()
     DiskLog.create(tmp_path).close()
+
+
+def test_a_directory_of_a_run_that_never_began_takes_on_the_new_choice(tmp_path: Path) -> None:
+    long = "y" * 70_000
+    choices: list[tuple[Texts, str]] = [("digest", "pending"), ("keep", "texts"), ("digest", "pending")]
+    for texts, folder in choices:
+        with DiskLog.create(tmp_path, texts=texts, files=QuickFiles()) as log:
+            log.append(rollout(0))
+            log.answered(rolled(0, long), long, 0.1)
+        assert len(list((tmp_path / folder).glob(f"*{rolled(0, long).output}"))) == 1
+        for name in ("events.jsonl", "answers.jsonl"):
+            (tmp_path / name).write_bytes(b"")
+
+
+def test_a_copy_without_its_empty_directories_goes_on(tmp_path: Path) -> None:
+    long = "y" * 70_000
+    with DiskLog.create(tmp_path, files=QuickFiles()) as log:
+        log.append(rollout(0))
+    (tmp_path / "texts").rmdir()
+    with DiskLog.open(tmp_path, files=QuickFiles()) as log:
+        log.answered(rolled(0, long), long, 0.1)
+        assert log.recall([0]) == {0: (rolled(0, long), long)}
 
 
 def test_a_directory_without_a_run_cannot_be_opened_or_read(tmp_path: Path) -> None:
@@ -172,11 +196,11 @@ def test_outputs_under_digest_are_gone_once_nobody_reads_them(tmp_path: Path, te
 def test_a_removal_that_a_crash_undid_is_done_again(tmp_path: Path) -> None:
     with DiskLog.create(tmp_path, texts="digest", files=QuickFiles()) as log:
         fill(log)
-    assert list((tmp_path / "pending").iterdir()) == []
+    assert [path.name for path in (tmp_path / "pending").iterdir()] == ["README"]
     (tmp_path / "pending" / f"0-{rolled(0, AWKWARD).output}").write_bytes(AWKWARD.encode())
     (tmp_path / "pending" / f".0-{rolled(0, AWKWARD).output}.1.1.tmp").write_bytes(b"half")
     DiskLog.open(tmp_path).close()
-    assert list((tmp_path / "pending").iterdir()) == []
+    assert [path.name for path in (tmp_path / "pending").iterdir()] == ["README"]
 
 
 @BOTH
@@ -186,7 +210,9 @@ def test_a_text_that_was_changed_or_lost_is_damage(tmp_path: Path, texts: Texts)
         log.append(rollout(0))
         log.answered(Failed(7, "timeout", ""), "", 0.1)
         log.answered(rolled(0, long), long, 0.1)
-        (path,) = (path for folder in ("texts", "pending") for path in (tmp_path / folder).glob("*"))
+        (path,) = (
+            path for folder in ("texts", "pending") for path in (tmp_path / folder).glob(f"*{rolled(0, long).output}")
+        )
         path.write_bytes(b"z" * 70_000)
         with pytest.raises(CorruptLog, match=r"line 2 of answers\.jsonl: its output does not match") as caught:
             log.recall([0])

@@ -6,67 +6,69 @@ scores of every commit, and the verdict that a sweep of all held-out tasks would
 
 from __future__ import annotations
 
-from typing import Any
-
-from hypothesis import assume, given
+from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
-from agentdescent import Caps, Spec, apply, decide, due, seeded
-from agentdescent.engine.event import (
-    Amended,
-    Committed,
-    Decided,
-    Event,
-    Failed,
-    GateOpened,
-    Interrupted,
-    Judged,
-    Promoted,
-    Proposed,
-    RolledOut,
-    Started,
-    Stopped,
-)
+from agentdescent import Caps, due
+from agentdescent.budget.usage import NOTHING, add
+from agentdescent.engine.event import Amended, Committed, Decided, Event, Interrupted, Judged, Stopped
 from agentdescent.engine.path import cheapest_path
+from agentdescent.engine.state import State
 from agentdescent.history.outcomes import outcomes
 from agentdescent.record import replace
-from strategies import Job, any_job, raised, setups, specs, trouble, worlds
-from world import any_order, calls, play
+from tests.strategies import Job, any_job, setups, specs, trouble, worlds
+from tests.world import any_order, calls, play
 
 FREE = Caps(rounds=3)
 VAST = Caps(tokens=10**12, cost=10**18, calls=10**9, rollouts=10**9, rounds=3)
+SEEDS = st.integers(0, 9_999)
 
 
-@given(any_job(), st.integers(0, 9_999))
+def end_of(log: list[Event]) -> Stopped:
+    ended = log[-1]
+    assert isinstance(ended, Stopped)
+    return ended
+
+
+# --- books ------------------------------------------------------------------------------------------------------------
+
+
+@given(any_job(over=True), SEEDS)
 def test_books_balance_in_any_order_of_answers(job: Job, seed: int) -> None:
     state, log = play(*job, order=any_order(seed))
-    assert state.stopped == log[-1]
-    assert due(state) == ()
+    event(end_of(log).reason)
+    assert (state.stopped, due(state)) == (log[-1], ())
 
 
-@given(any_job(), st.integers(0, 9_999))
+@given(any_job(over=True), SEEDS)
 def test_books_balance_through_crashes_and_interruptions(job: Job, seed: int) -> None:
     state, log = play(*job, order=any_order(seed), meddle=trouble(seed))
-    assert state.stopped == log[-1]
-    assert due(state) == ()
+    assert (state.stopped, due(state)) == (log[-1], ())
 
 
-@given(any_job(), st.integers(0, 9_999))
+@given(any_job(), SEEDS)
 def test_every_proposal_ends_once(job: Job, seed: int) -> None:
     """By number, from 0 without a gap: closed by one Judged, or listed by Stopped."""
     _, log = play(*job, order=any_order(seed))
-    ended = log[-1]
-    assert isinstance(ended, Stopped)
-    closed = [subject for event in log if isinstance(event, Judged) for subject in closed_by(event)]
-    assert sorted((*closed, *ended.unresolved)) == list(range(len(closed) + len(ended.unresolved)))
-    assert sorted(outcomes(log)) == sorted((*closed, *ended.unresolved))
-    committed = [event.subject for event in log if isinstance(event, Committed)]
-    labels = {event.subject: event.outcome for event in log if isinstance(event, Judged)}
-    assert [subject for subject, label in labels.items() if label == "committed"] == committed
+    closed = [subject for event in log if isinstance(event, Judged) for subject in (event.subject, *event.contributors)]
+    everyone = sorted((*closed, *end_of(log).unresolved))
+    assert everyone == list(range(len(everyone)))
+    labels = outcomes(log)
+    assert sorted(labels) == everyone
+    assert [subject for subject in everyone if labels[subject] == "unresolved"] == list(end_of(log).unresolved)
 
 
-def closed_by(event: Judged) -> tuple[int, ...]:
-    return (event.subject, *event.contributors)
+@given(any_job(), SEEDS)
+def test_a_commit_is_labelled_at_its_first_contributor(job: Job, seed: int) -> None:
+    _, log = play(*job, order=any_order(seed))
+    labels = outcomes(log)
+    verdicts = {event.subject: event.contributors for event in log if isinstance(event, Judged)}
+    commits = [event.subject for event in log if isinstance(event, Committed)]
+    assume(commits)
+    for subject in commits:
+        assert labels[subject] == "committed"
+        first, *rest = verdicts[subject] or (subject,)
+        assert [labels[first], *(labels[other] for other in rest)] == ["committed"] + ["co-contributor"] * len(rest)
 
 
 # --- caps -------------------------------------------------------------------------------------------------------------
@@ -74,35 +76,134 @@ def closed_by(event: Judged) -> tuple[int, ...]:
 
 def bare(event: Event) -> Event:
     """Without the reservation: under an observed tariff the first of a kind reserves all there is."""
-    if isinstance(event, Decided):
-        return replace(event, command=replace(event.command, reserve=NONE))
-    return event
-
-
-NONE = calls_reserve = Caps and __import__("agentdescent.budget.usage", fromlist=["NOTHING"]).NOTHING
+    return replace(event, command=replace(event.command, reserve=NOTHING)) if isinstance(event, Decided) else event
 
 
 @given(st.data())
 def test_a_cap_that_never_binds_changes_nothing(data: st.DataObject) -> None:
-    priced = data.draw(st.booleans())
-    setup = data.draw(setups(priced=priced))
+    setup = data.draw(setups())
     spec = data.draw(specs(setup, limits=st.just(FREE)))
-    world = data.draw(worlds())
-    vast = VAST if priced or not setup.tariff.solve.strict else replace(VAST, cost=None)
+    world = replace(data.draw(worlds()), silent=0.0)
+    vast = VAST if setup.tariff.solve.prices is not None else replace(VAST, cost=None)
     _, free = play(spec, setup, world)
     _, capped = play(replace(spec, caps=vast), setup, world)
+    assert [bare(event) for event in free[1:]] == [bare(event) for event in capped[1:]]
     if setup.tariff.solve.strict:
         assert free[1:] == capped[1:]
-    assert [bare(event) for event in free[1:]] == [bare(event) for event in capped[1:]]
 
 
-@given(any_job(failing=False, over=False, strict=True))
+@given(any_job(failing=False, strict=True))
 def test_what_is_left_does_not_buy_another_verdict(job: Job) -> None:
-    state, log = play(*job)
-    ended = log[-1]
-    assert isinstance(ended, Stopped)
-    assume(ended.reason == "max_tokens" and state.base is None)
-    governor = state.governor
-    assert governor.caps.tokens is not None
-    free = governor.caps.tokens - governor.spent.tokens - governor.held.tokens
-    assert 0 <= free < cheapest_path(state).tokens
+    spec, setup, world = job
+    state, log = play(replace(spec, test_share=0.0), setup, world)
+    assume(end_of(log).reason.startswith("max_") and state.base is None)
+    caps, used, path = state.governor.caps, add(state.governor.spent, state.governor.held), cheapest_path(state)
+    left = [
+        (cap - amount, needed)
+        for cap, amount, needed in (
+            (caps.tokens, used.tokens, path.tokens),
+            (caps.cost, used.cost, path.cost),
+            (caps.calls, used.calls, path.calls),
+            (caps.rollouts, used.rollouts, path.rollouts),
+        )
+        if cap is not None
+    ]
+    assert min(free for free, _ in left) >= 0
+    assert any(free < needed for free, needed in left)
+
+
+@given(any_job(over=True))
+def test_after_an_overrun_nothing_starts(job: Job) -> None:
+    spec, setup, world = job
+    log = play(spec, setup, replace(world, over=0.2))[1]
+    assume(end_of(log).reason == "overrun")
+    last_asked = max(n for n, event in enumerate(log) if isinstance(event, Decided))
+    state, _ = play(spec, setup, replace(world, over=0.2))
+    assert state.governor.overrun
+    crossing = next(n for n, event in enumerate(log) if crosses(event, log))
+    assert last_asked < crossing
+
+
+def crosses(event: Event, log: list[Event]) -> bool:
+    """An answer that used more tokens than its reservation."""
+    asked = {one.command.id: one.command.reserve.tokens for one in log if isinstance(one, Decided)}
+    usage = getattr(event, "usage", None)
+    return usage is not None and usage.tokens > asked[getattr(event, "id", -1)]
+
+
+# --- the end, and going on --------------------------------------------------------------------------------------------
+
+
+@given(any_job(), SEEDS, st.integers(1, 60))
+def test_after_an_interruption_only_what_is_open_is_awaited(job: Job, seed: int, when: int) -> None:
+    def interrupt(state: State, number: int) -> Event | None:
+        return Interrupted("cancelled") if number >= when and state.interrupted is None else None
+
+    _, log = play(*job, order=any_order(seed), meddle=interrupt)
+    at = next((n for n, event in enumerate(log) if isinstance(event, Interrupted)), None)
+    assume(at is not None and end_of(log).reason == "cancelled")
+    assert not any(isinstance(event, Decided) for event in log[at:])
+    rest = log[:at] if at is not None else []
+    open_then = {event.command.id for event in rest if isinstance(event, Decided)}
+    answered = {ident for event in log if (ident := getattr(event, "id", None)) is not None}
+    assert open_then == answered
+
+
+@given(any_job(failing=False), SEEDS, st.booleans())
+def test_what_was_unresolved_is_taken_up_again(job: Job, seed: int, more_rounds: bool) -> None:
+    state, log = play(*job, order=any_order(seed))
+    unresolved = end_of(log).unresolved
+    assume(unresolved)
+    unlimited = Caps(rounds=max(1, state.round) + 2 * more_rounds)
+    _, longer = play(*job, order=any_order(seed), log=[*log, Amended(unlimited)])
+    assert end_of(longer).unresolved == ()
+    closed = {
+        subject
+        for event in longer[len(log) :]
+        if isinstance(event, Judged)
+        for subject in (event.subject, *event.contributors)
+    }
+    assert set(unresolved) <= closed
+
+
+@given(any_job(), SEEDS, st.integers(1, 80))
+def test_an_interrupted_run_goes_on_as_if_it_had_not_been(job: Job, seed: int, when: int) -> None:
+    """Interrupted and amended at once with the same caps, nothing is lost: the other facts are the same."""
+    spec, setup, world = job
+    spec = replace(spec, patience=None)
+
+    def pause(state: State, number: int) -> Event | None:
+        if state.interrupted is not None:
+            return Amended(spec.caps)
+        return Interrupted("cancelled") if number == when and state.stopped is None else None
+
+    _, straight = play(spec, setup, world)
+    _, paused = play(spec, setup, world, meddle=pause)
+    assume(len(straight) > when and any(isinstance(event, Amended) for event in paused))
+    assert [event for event in paused if not isinstance(event, Interrupted | Amended)] == straight
+
+
+# --- curtailment ------------------------------------------------------------------------------------------------------
+
+
+def verdicts(log: list[Event]) -> list[tuple[int, str, tuple[int, ...]]]:
+    """Why a rejection was certain depends on what was asked; that it is one does not."""
+    rejected = ("regression", "below-threshold")
+    return [
+        (event.subject, "rejected" if event.outcome in rejected else event.outcome, event.contributors)
+        for event in log
+        if isinstance(event, Judged)
+    ]
+
+
+@given(any_job(failing=False))
+def test_curtailment_changes_no_verdict_and_asks_no_more(job: Job) -> None:
+    spec, setup, world = job
+    spec = replace(spec, caps=FREE, open_gates=1, admission="ordered")
+    _, curtailed = play(replace(spec, curtail=True), setup, world)
+    _, full = play(replace(spec, curtail=False), setup, world)
+    assert verdicts(curtailed) == verdicts(full)
+    assert [event for event in curtailed if isinstance(event, Committed)] == [
+        event for event in full if isinstance(event, Committed)
+    ]
+    assert len(calls(curtailed, "gate")) <= len(calls(full, "gate"))

@@ -14,6 +14,8 @@ TEXTS = "texts"
 """Outputs above 64 KiB, named by digest. Only in a run with texts="keep"."""
 PENDING = "pending"
 """Outputs that a proposal is still to read, named by command. Its presence says that texts="digest"."""
+PENDING_NOTE = "README"
+"""Keeps `pending/` from being left out by tools that copy no empty directories: then outputs would be kept."""
 LOCK = "lock"
 """Locked by the one writer; holds its process id."""
 

@@ -41,6 +41,8 @@ class DiskLog:
         """For `create` and `open`, which hold the lock. Raises OSError, CorruptLog; then nothing stays open."""
         whole = examine(files, root)
         blanking = os.path.isdir(os.path.join(root, PENDING))
+        if not blanking:
+            files.make_directory(os.path.join(root, TEXTS))
         timings = os.path.join(root, TIMINGS)
         self.dropped = whole.dropped
         """What a crash had left unfinished and opening has removed, in words."""
@@ -88,7 +90,7 @@ class DiskLog:
             undo.callback(files.close, lock)
             if has_bytes(os.path.join(root, EVENTS)) or has_bytes(os.path.join(root, ANSWERS)):
                 raise UsageError(f"{root} already holds a run: resume it, or name another directory")
-            files.make_directory(os.path.join(root, PENDING if texts == "digest" else TEXTS))
+            TextStore.prepare(files, root, texts)
             for name in (EVENTS, ANSWERS):
                 LineFile(files, os.path.join(root, name)).close()
             _try_out(files, os.path.join(root, TIMINGS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from typing import Literal, TypeAlias
 
 from agentdescent.artifact.diff import digest
@@ -17,11 +18,12 @@ from agentdescent.history.outputs import OpenOutputs
 from agentdescent_adapters.disk.answers import Entry
 from agentdescent_adapters.disk.atomic import write_atomic
 from agentdescent_adapters.disk.files import Files
-from agentdescent_adapters.disk.layout import PENDING, TEXTS
+from agentdescent_adapters.disk.layout import PENDING, PENDING_NOTE, TEXTS
 
 Texts: TypeAlias = Literal["keep", "digest"]
 INLINE_LIMIT = 65_536
 """UTF-8 bytes of an output that still goes into the line."""
+_NOTE = b"Outputs that a proposal is still to read. Each is removed once that proposal is answered.\n"
 
 
 class TextStore:
@@ -33,6 +35,18 @@ class TextStore:
         self._outputs = outputs
         self._closed: list[int] = []
         self._pending: dict[int, set[str]] = {}
+
+    @staticmethod
+    def prepare(files: Files, root: str, texts: Texts) -> None:
+        """Make the directory that says how this run keeps outputs, in place of one from a run that never began."""
+        pending = os.path.join(root, PENDING)
+        if texts == "keep":
+            if os.path.isdir(pending):
+                shutil.rmtree(pending)
+            files.make_directory(os.path.join(root, TEXTS))
+        else:
+            files.make_directory(pending)
+            write_atomic(os.path.join(pending, PENDING_NOTE), _NOTE, durable=True, files=files)
 
     def place(self, outcome: Outcome, output: str) -> Entry:
         """The entry to journal, its text written to a file and synced where it does not go into the line.
@@ -98,6 +112,8 @@ class TextStore:
         if self._outputs is not None:
             for name in os.listdir(os.path.join(self._root, PENDING)):
                 command = name.rpartition("-")[0]
+                if name == PENDING_NOTE:
+                    continue
                 if command.isdecimal() and int(command) in self._outputs:
                     self._pending.setdefault(int(command), set()).add(name)
                 else:
