@@ -8,24 +8,24 @@ be admitted.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import signal
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from agentdescent import vector
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
 from agentdescent.budget.governor import fits
 from agentdescent.budget.usage import NOTHING
-from agentdescent.effects import Performer, Ports, Result, failure
+from agentdescent.calls import Caller, Effect
+from agentdescent.effects import Mode, Performer, Ports, Result
 from agentdescent.engine.command import Rollout
-from agentdescent.engine.decision import Wait, decide
+from agentdescent.engine.decision import Wait, decide, halting
 from agentdescent.engine.draw import seeded
 from agentdescent.engine.event import (
     Abandoned,
@@ -50,14 +50,6 @@ _TEXTS = 32
 
 _YIELD_EVERY = 64
 T = TypeVar("T")
-
-
-class Effect(NamedTuple):
-    """A decided command with the artifact it names."""
-
-    decided: Decided
-    entries: Entries
-    text: str
 
 
 Observer = Callable[[Event, State], None]
@@ -147,14 +139,13 @@ class Run:
     ) -> None:
         self.log = log
         self.ports = ports
-        self.deadline = deadline
         self.observers = tuple(observers)
         self.stop_when = stop_when
         self.cancellation = cancellation or Cancellation()
         self.clock = clock
         self.capacity = max_concurrency or spec.n_workers
         self.tasks = tasks
-        self.performer = Performer(ports, tasks, spec.strategy)
+        self.caller = Caller(Performer(ports, tasks, spec.strategy), deadline)
         self.state = recover(spec, setup, log, recovered)
         self.draw = seeded(self.state.spec.seed)
         self._caps = spec.caps
@@ -165,7 +156,7 @@ class Run:
         self._outputs: dict[int, str] = {}  # by worker: of the rollout that a proposal may be asked about
         self._arrival = asyncio.Event()
         self._broken: OSError | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._durable = 0  # how many of the pending effects were decided before the last sync
         self._in_flight = 0
         self._batches = 0
 
@@ -204,18 +195,17 @@ class Run:
             for task in self._running:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
-            if self._pool is not None:
-                self._pool.shutdown(wait=False, cancel_futures=True)
+            self.caller.close()
 
     def _record(self, event: Event) -> None:
         self.log.append(event)
         self.state = apply(self.state, event)
         if isinstance(event, Decided):
             self._pending.append(self._effect(event))
-        elif isinstance(event, Interrupted):
-            self._give_up_pending()
         elif isinstance(event, Started):
             self._begin()
+        if self._pending and halting(self.state) is not None:
+            self._give_up_pending()
         for observer in self.observers:
             observer(event, self.state)
 
@@ -244,7 +234,8 @@ class Run:
             self._record(Interrupted(reason))
 
     def _give_up_pending(self) -> None:
-        """What was decided and never started costs nothing."""
+        """Nothing that costs starts any more; what was decided and never started costs nothing."""
+        self._durable = 0
         while self._pending:
             ident = self._pending.popleft().decided.command.id
             self._arrived[ident] = Abandoned(ident, started=False)
@@ -302,69 +293,55 @@ class Run:
             self._texts[artifact] = found
             if len(self._texts) > _TEXTS:
                 self._texts.popitem(last=False)
-        return Effect(decided, *found)
+        return Effect(decided, *found, self._outputs.get(decided.worker, ""))
 
     def _start(self) -> bool:
-        """Start what may start, everything that led to it made durable first. True when anything was."""
-        pending, modes = self._pending, self.performer
+        """Start what may start, everything that led to it made durable first. True when anything was.
+
+        Effects that return at once are performed one by one, so that what each brings is folded before the next: an
+        overrun or a broken contract stops the rest.
+        """
+        pending = self._pending
         if not pending or not self._may_start(pending[0]):
             return False
-        self.log.sync()
+        if not self._durable:
+            self.log.sync()
+            self._durable = len(pending)
         self._batches += 1
-        while pending and self._may_start(pending[0]):
+        while self._durable and self._may_start(pending[0]):
             effect = pending.popleft()
-            if modes.mode(effect.decided.command) == "inline":
+            self._durable -= 1
+            if self._mode(effect) == "inline":
                 self._perform_inline(effect)
-            else:
-                self._in_flight += 1
-                task = asyncio.create_task(self._perform(effect))
-                self._running.add(task)
-                task.add_done_callback(self._running.discard)
+                break
+            self._spawn(self._perform(effect))
         return True
 
+    def _mode(self, effect: Effect) -> Mode:
+        return self.caller.performer.mode(effect.decided.command)
+
     def _may_start(self, effect: Effect) -> bool:
-        return self._in_flight < self.capacity or self.performer.mode(effect.decided.command) == "inline"
+        return self._in_flight < self.capacity or self._mode(effect) == "inline"
 
-    def _call(self, effect: Effect) -> Any:
-        """Call the port and the scorer. A result, or an awaitable of one."""
-        command, performer = effect.decided.command, self.performer
-        arguments = performer.arguments(command, effect.text, self._outputs.get(effect.decided.worker, ""))
-        value = performer.function(command)(*arguments)
-        if inspect.isawaitable(value):
-            return self._finish_later(effect, value)
-        return performer.finish(command, effect.entries, value)
-
-    async def _finish_later(self, effect: Effect, value: Awaitable[Any]) -> Result:
-        result = self.performer.finish(effect.decided.command, effect.entries, await value)
-        return await result if inspect.isawaitable(result) else result
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._in_flight += 1
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     def _perform_inline(self, effect: Effect) -> None:
         began = self.clock()
-        try:
-            result: Result = self._call(effect)
-        except Exception as error:  # a port is code we do not know: whatever it raises is a fact about this call
-            result = failure(effect.decided.command, error, usage=None), ""
-        self._arrive(effect.decided, result, self.clock() - began)
+        result = self.caller.at_once(effect)
+        if isinstance(result, tuple):
+            self._arrive(effect.decided, result, self.clock() - began)
+        else:
+            self._spawn(self._perform(effect, result))
 
-    async def _perform(self, effect: Effect) -> None:
-        began, command = self.clock(), effect.decided.command
-        try:
-            async with asyncio.timeout(self.deadline):
-                if self.performer.mode(command) == "thread":
-                    result = await asyncio.get_running_loop().run_in_executor(self._threads(), self._call, effect)
-                else:
-                    result = self._call(effect)
-                if inspect.isawaitable(result):
-                    result = await result
-        except Exception as error:  # as above; the deadline raises TimeoutError
-            result = failure(command, error, usage=None), ""
+    async def _perform(self, effect: Effect, begun: Awaitable[Result] | None = None) -> None:
+        began, caller = self.clock(), self.caller
+        result = await (caller.perform(effect) if begun is None else caller.within_deadline(effect, begun))
         self._in_flight -= 1  # before the answer wakes the loop, which may then start another
         self._arrive(effect.decided, result, self.clock() - began)
-
-    def _threads(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.capacity, thread_name_prefix="agentdescent")
-        return self._pool
 
     def _arrive(self, decided: Decided, result: Result, seconds: float) -> None:
         outcome, output = result
@@ -411,7 +388,12 @@ def run_blocking(
         with _interruptible(cancellation, signals):
             return asyncio.run(main())
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, main()).result()
+        future = pool.submit(asyncio.run, main())
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            cancellation.request()
+            return future.result()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import inspect
 import math
 import numbers
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -23,6 +23,7 @@ from agentdescent.engine.event import Failed, FailureKind, Outcome, Proposed, Ro
 from agentdescent.engine.spec import TaskInfo
 from agentdescent.errors import UsageError
 from agentdescent.ports import Answer, CallFailed, Repeat, Task
+from agentdescent.record import replace
 
 Call: TypeAlias = Callable[..., Any]
 Mode: TypeAlias = Literal["inline", "thread", "async"]
@@ -42,6 +43,7 @@ class Ports(msgspec.Struct, frozen=True):
     solve_mode: Mode
     propose_mode: Mode
     reward_mode: Mode
+    scorer_bills: bool
     samples: bool
     tariff: Tariff
     repeat: Repeat
@@ -103,6 +105,9 @@ def ports_of(
         raise UsageError(f"{name_of(ask)} must accept (rendered, task, output, score) or those and sample")
     if not _takes(reward, 2):
         raise UsageError(f"{name_of(reward)} must accept (task, output)")
+    repeat = repeat or getattr(agent, "repeat", None) or "charged"
+    if repeat not in get_args(Repeat):
+        raise UsageError(f"repeat is {repeat!r}: it is one of {', '.join(get_args(Repeat))}")
     blocking = bool(getattr(agent, "blocking", True))
     begin = getattr(agent, "begin", None)
     return Ports(
@@ -111,10 +116,11 @@ def ports_of(
         reward=reward,
         solve_mode=_mode(solve, blocking=blocking),
         propose_mode=_mode(ask, blocking=blocking),
-        reward_mode=_mode(reward, blocking=False),
+        reward_mode=_mode(reward, blocking=bool(getattr(reward, "blocking", True))),
+        scorer_bills=bool(getattr(reward, "bills", True)),
         samples=samples,
         tariff=tariff or getattr(agent, "tariff", None) or Tariff(),
-        repeat=repeat or getattr(agent, "repeat", None) or "charged",
+        repeat=repeat,
         agent=name_of(agent) if agent is not None else f"{name_of(solve)}+{name_of(ask)}",
         scorer=name_of(reward),
         begin=begin if callable(begin) else None,
@@ -140,34 +146,52 @@ def clean(text: str) -> str:
     return text
 
 
-def failure(command: Rollout | Propose, error: BaseException, *, scorer: bool = False, usage: Usage | None) -> Failed:
-    """The fact that a call raised."""
+def failure(command: Rollout | Propose, error: BaseException, *, scorer: bool = False) -> Failed:
+    """The fact that a call raised. Total: whatever the error is or does."""
     kind: FailureKind = "scorer" if scorer else "provider"
-    message = f"{type(error).__name__}: {error}"
-    if isinstance(error, CallFailed):
-        kind, message = error.kind, str(error)
-        usage = error.usage if error.usage is not None else usage
-    elif isinstance(error, TimeoutError):
-        kind = "timeout"
-    elif isinstance(error, UsageError):
-        kind, message = "contract", str(error)
+    usage: Usage | None = None
+    try:
+        message = str(error) if isinstance(error, CallFailed | UsageError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, CallFailed):
+            usage = checked(error.usage)
+            kind = error.kind if error.kind in get_args(FailureKind) else kind
+        elif isinstance(error, TimeoutError):
+            kind = "timeout"
+        elif isinstance(error, UsageError):
+            kind = "contract"
+    except UsageError as wrong:
+        kind, message = "contract", str(wrong)
+    except Exception:  # an error that cannot even be printed
+        message = type(error).__name__
     return Failed(command.id, kind, clean(message[:MESSAGE_LIMIT]), usage)
 
 
-def _unpack(value: Any) -> tuple[Any, Usage | None]:
-    if not isinstance(value, Answer):
-        return value, None
-    usage = value.usage
+def checked(usage: Usage | None) -> Usage | None:
+    """The usage a port states. Raises UsageError when it cannot be one."""
     if usage is None:
-        return value.value, None
+        return None
+    if not isinstance(usage, Usage):
+        raise UsageError(f"usage is a {type(usage).__name__}: give a Usage(prompt=..., completion=...)")
     counts = (usage.prompt, usage.completion, usage.cached, usage.calls, 0 if usage.cost is None else usage.cost)
-    if any(type(count) is not int or count < 0 for count in counts):
-        raise UsageError(f"usage must be whole numbers of at least 0: {usage}")
-    return value.value, usage
+    if any(type(count) is not int or not 0 <= count < 2**53 for count in counts) or usage.cached > usage.prompt:
+        raise UsageError(f"usage must be whole numbers of at least 0, cached at most prompt: {usage}")
+    return usage
+
+
+def _unpack(value: Any) -> tuple[Any, Usage | None]:
+    return (value.value, checked(value.usage)) if isinstance(value, Answer) else (value, None)
+
+
+def _together(a: Usage | None, b: Usage | None) -> Usage | None:
+    """The usage of two calls; unknown when that of either is."""
+    if a is None or b is None:
+        return None
+    cost = None if a.cost is None or b.cost is None else a.cost + b.cost
+    return Usage(a.prompt + b.prompt, a.completion + b.completion, a.cached + b.cached, a.calls + b.calls, cost)
 
 
 class Performer:
-    """Performs commands of one run. `texts` by digest is filled by the driver before a command starts."""
+    """What the commands of one run call, and what comes of what is returned."""
 
     def __init__(self, ports: Ports, tasks: Sequence[Task], strategy: Strategy) -> None:
         self.ports = ports
@@ -179,6 +203,10 @@ class Performer:
         if isinstance(command, Propose):
             return ports.propose_mode
         return "async" if ports.solve_mode == "inline" and ports.reward_mode == "async" else ports.solve_mode
+
+    def scores_in_thread(self, command: Rollout | Propose) -> bool:
+        """Whether the scorer may block while the agent runs on the loop."""
+        return isinstance(command, Rollout) and self.ports.reward_mode == "thread"
 
     def arguments(self, command: Rollout | Propose, rendered: str, output: str) -> tuple[Any, ...]:
         """What the port is called with; `output` is that of the rollout a proposal is about."""
@@ -195,12 +223,12 @@ class Performer:
     def function(self, command: Rollout | Propose) -> Call:
         return self.ports.solve if isinstance(command, Rollout) else self.ports.propose
 
-    def finish(self, command: Rollout | Propose, entries: Entries, value: Any) -> Result | Awaitable[Any]:
-        """The outcome of what the port returned; an awaitable of the score when the scorer is asynchronous."""
+    def finish(self, command: Rollout | Propose, entries: Entries, value: Any) -> Result | Awaitable[Result]:
+        """The outcome of what the port returned; an awaitable of it when the scorer is asynchronous."""
         try:
             value, usage = _unpack(value)
         except UsageError as error:
-            return failure(command, error, usage=None), ""
+            return failure(command, error), ""
         if isinstance(command, Propose):
             return self._proposed(command, entries, value, usage), ""
         if value is None:
@@ -213,28 +241,37 @@ class Performer:
         try:
             score = self.ports.reward(self.tasks[command.task], output)
         except Exception as error:  # a scorer is code we do not know: whatever it raises is a fact about this call
-            return failure(command, error, scorer=True, usage=usage), ""
-        if inspect.isawaitable(score):
+            return self._scorer_failed(command, error, usage), ""
+        if not isinstance(score, float | int | Answer) and inspect.isawaitable(score):
             return self._await_score(command, output, usage, score)
-        return self.scored(command, output, usage, score)
+        return self._scored(command, output, usage, score)
 
     async def _await_score(self, command: Rollout, output: str, usage: Usage | None, score: Awaitable[Any]) -> Result:
         try:
             value = await score
         except Exception as error:  # as above
-            return failure(command, error, scorer=True, usage=usage), ""
-        return self.scored(command, output, usage, value)
+            return self._scorer_failed(command, error, usage), ""
+        return self._scored(command, output, usage, value)
 
-    def scored(self, command: Rollout, output: str, usage: Usage | None, value: Any) -> Result:
+    def _scorer_failed(self, command: Rollout, error: Exception, usage: Usage | None) -> Failed:
+        """Charged what the solve used and what the scorer says it did. A scorer that may bill and says nothing makes
+        the whole unknown, and it is settled at its reservation."""
+        failed = failure(command, error, scorer=True)
+        if failed.usage is None and not self.ports.scorer_bills:
+            return replace(failed, usage=usage)
+        return replace(failed, usage=_together(usage, failed.usage))
+
+    def _scored(self, command: Rollout, output: str, usage: Usage | None, value: Any) -> Result:
         task = self.tasks[command.task].id
         try:
             value, scoring = _unpack(value)
         except UsageError as error:
-            return failure(command, error, usage=usage), ""
+            return failure(command, error), ""
         real = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not real or not math.isfinite(value) or not -TOLERANCE <= value <= 1 + TOLERANCE:
             message = f"the reward of task {task!r} is {value!r}: it must be a number in [0, 1]"
-            return Failed(command.id, "contract", clean(message[:MESSAGE_LIMIT]), usage), ""
+            used = usage if scoring is None else _together(usage, scoring)
+            return Failed(command.id, "contract", clean(message[:MESSAGE_LIMIT]), used), ""
         score = min(1_000_000, max(0, round(float(value) * 1_000_000)))
         data = output.encode()
         return RolledOut(command.id, score, len(data), digest(data), usage, scoring), output

@@ -16,7 +16,7 @@ from agentdescent.engine.state import State
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.gate import informative, prefix_sums
 from agentdescent.merge.probe import Probe, Slot, answer, ask, fail, idle
-from agentdescent.merge.scores import blank
+from agentdescent.merge.scores import UNKNOWN, blank, score_at
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import replace
 
@@ -36,6 +36,12 @@ def hold_test(state: State, size: int) -> State:
     wanted = test_cost(state, size)
     kept = wanted if fits(governor, wanted) else NOTHING
     return replace(state, governor=hold(governor, kept), test_hold=kept)
+
+
+def asked_anew(probe: Probe) -> Probe:
+    """With everything that was asked for in vain, also what has failed for good, to be asked for again."""
+    missing = tuple(Slot(p) for p in probe.order[: probe.asked] if score_at(probe.scores, p) == UNKNOWN)
+    return replace(probe, again=missing, failure=None)
 
 
 def decided_score(state: State, event: Decided, command: Rollout) -> State:

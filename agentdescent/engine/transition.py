@@ -31,7 +31,7 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.merge_facts import committed, decided_gate, decided_measure, gate_opened, judged
 from agentdescent.engine.path import gate_cost, sizes_of, test_cost
-from agentdescent.engine.scoring import decided_score, hold_test, test_probe
+from agentdescent.engine.scoring import asked_anew, decided_score, hold_test, test_probe
 from agentdescent.engine.state import Head, State
 from agentdescent.engine.turn import decided_propose, decided_turn, decided_verify, skipped
 from agentdescent.engine.window import put
@@ -116,7 +116,9 @@ def _amended(state: State, event: Amended) -> State:
         stopped=None,
         interrupted=None,
     )
-    if state.base is None and not state.window.count:
+    if state.base is not None and not state.window.count:
+        state = replace(state, base=asked_anew(state.base))
+    elif not state.window.count:
         # The end may be further away now. With test effects open it is not: they are folded, and the run ends again.
         state = replace(state, closing=None, testing=None)
     sweep = state.sweep
