@@ -41,7 +41,7 @@ from agentdescent.engine.spec import Setup, Spec
 from agentdescent.engine.state import State, initial
 from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
-from agentdescent.errors import IllegalEvent, UsageError
+from agentdescent.errors import AgentDescentError, CorruptLog, IllegalEvent, UsageError
 from agentdescent.ports import Log, Task
 from agentdescent.record import replace
 
@@ -210,8 +210,14 @@ class Run:
             observer(event, self.state)
 
     def _begin(self) -> None:
-        if self.ports.begin is not None:
+        if self.ports.begin is None:
+            return
+        try:
             self.ports.begin([self.tasks[index] for index in self.state.split.train])
+        except AgentDescentError:
+            raise
+        except Exception as error:  # a port is code we do not know; nothing was spent yet
+            raise UsageError(f"{self.ports.agent}: begin failed: {type(error).__name__}: {error}") from error
 
     def _admissible(self, wait: Wait) -> Outcome | Abandoned | None:
         for ident in wait.admissible:
@@ -268,8 +274,9 @@ class Run:
         }
         recalled = self.log.recall({*readers, *(decided.command.id for decided in orphans)})
         for rollout, index in readers.items():
-            if rollout in recalled:
-                self._outputs[index] = recalled[rollout][1]
+            if rollout not in recalled:
+                raise CorruptLog(f"the output of command {rollout}, which a proposal is to read, is not in the journal")
+            self._outputs[index] = recalled[rollout][1]
         for decided in orphans:
             ident = decided.command.id
             if ident in recalled:

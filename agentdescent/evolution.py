@@ -164,7 +164,6 @@ class Options(TypedDict, total=False):
 
 
 _RENAMED = {"target_reward": "target"}
-_CAPS = ("max_tokens", "max_cost", "max_calls", "max_rollouts", "max_seconds", "rounds")
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -192,6 +191,7 @@ def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any
         options.get("repeat"),
     )
     spec = _spec(options)
+    _check_shell(options)
     given = tuple(_task(task, number) for number, task in enumerate(tasks))
     setup = Setup(
         tuple(describe(task) for task in given),
@@ -201,6 +201,17 @@ def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any
         ports.scorer,
     )
     return Job(spec, setup, given, ports, check(spec, setup))
+
+
+def _check_shell(options: Options) -> None:
+    concurrency, deadline = options.get("max_concurrency"), options.get("deadline", DEADLINE)
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+        raise UsageError(f"max_concurrency is {concurrency!r}: it must be a whole number of at least 1")
+    if type(deadline) not in (int, float) or not (math.isfinite(deadline) and deadline > 0):
+        raise UsageError(f"deadline is {deadline!r}: it must be a positive number of seconds")
+    strategy = options.get("strategy")
+    if strategy is not None and not isinstance(strategy, Strategy):
+        raise UsageError(f"strategy is {strategy!r}: give AppendRules(), KeyedRules(...) or SingleSlot()")
 
 
 def _spec(options: Options) -> Spec:
@@ -222,10 +233,8 @@ def _spec(options: Options) -> Spec:
 
 
 def _task(task: Task | Mapping[str, Any], number: int) -> Task:
-    if isinstance(task, Task):
-        return task
     try:
-        return msgspec.convert(dict(task), Task)
+        return msgspec.convert(msgspec.structs.asdict(task) if isinstance(task, Task) else dict(task), Task)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise UsageError(f"task {number} is not a Task(id, prompt, meta): {error}") from error
 

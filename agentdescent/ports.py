@@ -7,7 +7,7 @@ number, a reply that is no text) ends the run with its message. An adapter never
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -72,22 +72,15 @@ class Agent(Protocol):
         """
 
 
-class Learner(Protocol):
-    """An agent that looks at the train tasks before it starts."""
-
-    def begin(self, train: Sequence[Task]) -> None: ...
-
-
 class Reward(Protocol):
-    """Scores an output in [0, 1], higher is better; a float or `Answer(float, usage)`; may be awaitable."""
+    """Scores an output in [0, 1], higher is better; a float or `Answer(float, usage)`; may be awaitable.
+
+    Optional attributes: `blocking` (False: it returns at once, and needs no thread beside an asynchronous agent;
+    default True), `bills` (False: it never costs anything, so one that raises is charged nothing; default True) and
+    `name`. A scorer that bills is part of the worst case of a solve.
+    """
 
     def __call__(self, task: Task, output: str) -> Any: ...
-
-
-class Draw(Protocol):
-    """The injected randomness: a uniform in [0, 1) that is a function of its arguments alone."""
-
-    def __call__(self, purpose: str, key: int) -> float: ...
 
 
 class Log(Protocol):
@@ -123,8 +116,6 @@ __all__ = [
     "Agent",
     "Answer",
     "CallFailed",
-    "Draw",
-    "Learner",
     "Log",
     "Repeat",
     "Reward",

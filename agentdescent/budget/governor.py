@@ -38,9 +38,9 @@ class Line(Record, frozen=True):
 
 
 class Governor(Record, frozen=True):
-    """`largest_*`: the largest cost seen of a kind of effect (observed ceilings).
-
-    `reported` / `unreported`: calls whose usage was / was not stated. `crossings`: reservations crossed.
+    """`largest_*`: the largest cost seen of a kind of effect (observed ceilings). `reported`: effects whose usage was
+    stated. `silent_solve`, `silent_propose`: effects of a kind that did not state it. `unpriced`: effects that stated
+    it, and whose cost nobody knows all the same. `crossings`: reservations crossed.
     """
 
     caps: Caps
@@ -53,7 +53,9 @@ class Governor(Record, frozen=True):
     largest_solve: Amount | None = None
     largest_propose: Amount | None = None
     reported: int = 0
-    unreported: int = 0
+    silent_solve: int = 0
+    silent_propose: int = 0
+    unpriced: int = 0
     crossings: int = 0
     overrun: bool = False
 
@@ -174,7 +176,7 @@ def settle(
     due = subtract(governor.due, reserved)
     if usage is None:
         lost = Amount(0, 0, terms.calls, rollouts) if alone(governor, kind) else reserved
-        return spend(replace(governor, due=due, unreported=governor.unreported + 1), purpose, lost, lost.tokens)
+        return spend(_silent(replace(governor, due=due), kind), purpose, lost, lost.tokens)
     total = Amount(usage.prompt + usage.completion, cost(terms.prices, usage), usage.calls, rollouts)
     ledger = _charge(governor.ledger, purpose, total, 0)
     if scoring is not None:
@@ -182,10 +184,34 @@ def settle(
         ledger = _charge(ledger, "score", judged, 0)
         total = add(total, judged)
     after = replace(governor, due=due, spent=add(governor.spent, total), ledger=ledger, reported=governor.reported + 1)
+    if terms.prices is None and usage.cost is None and governor.caps.cost is not None:
+        after = replace(after, unpriced=after.unpriced + 1)
     if terms.strict:
         declared = total if terms.prices is not None else replace(total, cost=0)
         return replace(after, overrun=True) if exceeds(declared, reserved) else after
     return _observe(after, kind, reserved, total, first=alone(governor, kind))
+
+
+def _silent(governor: Governor, kind: Kind) -> Governor:
+    if kind == "solve":
+        return replace(governor, silent_solve=governor.silent_solve + 1)
+    return replace(governor, silent_propose=governor.silent_propose + 1)
+
+
+def untold(governor: Governor, limit: int) -> Literal["tokens", "cost"] | None:
+    """What a cap is set on and no port says: tokens, when none of the first `limit` effects stated its usage (of a
+    kind whose ceiling is observed, none of the first of that kind); cost, when it can be computed for none of them."""
+    caps = governor.caps
+    if caps.tokens is not None:
+        if not governor.reported and governor.silent_solve + governor.silent_propose >= limit:
+            return "tokens"
+        if alone(governor, "solve") and governor.silent_solve >= limit:
+            return "tokens"
+        if alone(governor, "propose") and governor.silent_propose >= limit:
+            return "tokens"
+    if caps.cost is not None and governor.unpriced >= limit and governor.unpriced == governor.reported:
+        return "cost"
+    return None
 
 
 def _observe(governor: Governor, kind: Kind, reserved: Amount, total: Amount, *, first: bool) -> Governor:
@@ -200,7 +226,7 @@ def _observe(governor: Governor, kind: Kind, reserved: Amount, total: Amount, *,
     crossed = total.tokens > reserved.tokens or total.cost > reserved.cost or total.calls > reserved.calls
     if crossed and not first:
         governor = replace(governor, crossings=governor.crossings + 1)
-    if not fits(governor, NOTHING):
+    if not fits(replace(governor, due=NOTHING, held=NOTHING), NOTHING):
         governor = replace(governor, overrun=True)
     if kind == "solve":
         return replace(governor, largest_solve=total)

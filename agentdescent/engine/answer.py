@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from agentdescent import vector
-from agentdescent.budget.governor import Kind, Purpose, settle, spend
+from agentdescent.budget.governor import Kind, Purpose, settle, spend, untold
 from agentdescent.budget.usage import subtract
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import (
@@ -26,10 +26,17 @@ from agentdescent.merge.probe import Slot, fail
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import replace
 
-RETIRE_AFTER = 3
 BREAK_AFTER_NEVER = 8
 BREAK_AFTER_ONCE = 32
 UNREPORTED_LIMIT = 3
+_TOKENS_UNTOLD = (
+    "max_tokens is set, but no call reported its tokens: return Answer(value, Usage(prompt=..., completion=...)) from "
+    "the agent, `propose` included, or leave max_tokens out"
+)
+_COST_UNTOLD = (
+    "max_cost is set, but no call has a known cost: give the tariff prices, return Usage(cost=...) in nano-dollars, or "
+    "leave max_cost out"
+)
 
 
 def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> State:
@@ -48,7 +55,7 @@ def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> 
         return _not_answered(replace(state, window=window, governor=governor), decided, decided.attempt, None)
     scoring = event.scoring if isinstance(event, RolledOut) else None
     governor = settle(state.governor, kind, purpose, command.reserve, event.usage, scoring)
-    state = _report(replace(state, window=window, governor=governor), event, decided.worker)
+    state = _report(replace(state, window=window, governor=governor), event)
     if isinstance(event, Failed):
         why = FailureEvidence(event.kind, event.message)
         return _not_answered(state, decided, decided.attempt + 1, why)
@@ -61,7 +68,7 @@ def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> 
     raise IllegalEvent(f"{type(event).__name__} for command {event.id}, which is a {type(command).__name__}")
 
 
-def _report(state: State, event: RolledOut | Proposed | Failed, index: int) -> State:
+def _report(state: State, event: RolledOut | Proposed | Failed) -> State:
     """Keep count of failures in a row; find what cannot go on."""
     health = state.health
     if isinstance(event, Failed):
@@ -74,28 +81,11 @@ def _report(state: State, event: RolledOut | Proposed | Failed, index: int) -> S
             health = replace(health, fatal=health.fatal or why)
     elif health.in_a_row or not health.ever:
         health = replace(health, in_a_row=0, ever=True)
-    governor = state.governor
-    silent = not isinstance(event, Failed) and not governor.reported and governor.unreported >= UNREPORTED_LIMIT
-    if silent and governor.caps.tokens is not None:
-        why = (
-            "max_tokens is set, but no call reported its tokens: return Answer(value, Usage(prompt=..., "
-            "completion=...)) from the agent, or leave max_tokens out"
-        )
-        health = replace(health, fatal=health.fatal or why)
-    if health is not state.health:
-        state = replace(state, health=health)
-    if index < 0:
-        return state
-    worker = vector.get(state.workers, index)
-    if isinstance(event, Failed):
-        failures = worker.failures + 1
-        retired = not worker.succeeded and failures >= RETIRE_AFTER and not state.health.ever
-        worker = replace(worker, failures=failures, retired=retired)
-    elif worker.failures or not worker.succeeded:
-        worker = replace(worker, failures=0, succeeded=True)
-    else:
-        return state
-    return replace(state, workers=put_worker(state, index, worker))
+    if not isinstance(event, Failed):
+        what = untold(state.governor, UNREPORTED_LIMIT)
+        if what is not None:
+            health = replace(health, fatal=health.fatal or (_TOKENS_UNTOLD if what == "tokens" else _COST_UNTOLD))
+    return state if health is state.health else replace(state, health=health)
 
 
 def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvidence | None) -> State:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from agentdescent import vector
 from agentdescent.budget.governor import Purpose, alone, binding, reservation
-from agentdescent.budget.usage import NOTHING, add
+from agentdescent.budget.usage import NOTHING
 from agentdescent.engine.asking import ask_rollout
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.draw import Draw
@@ -23,9 +23,10 @@ from agentdescent.engine.event import (
     Stopped,
     StopReason,
 )
-from agentdescent.engine.merge_decision import merge_step
+from agentdescent.engine.merge_decision import merge_step, verdict
 from agentdescent.engine.merge_needs import begin
 from agentdescent.engine.path import cheapest_path
+from agentdescent.engine.scoring import test_probe
 from agentdescent.engine.split import make_split
 from agentdescent.engine.state import State
 from agentdescent.engine.turn_decision import advance, start_turn
@@ -60,7 +61,7 @@ def decide(state: State, draw: Draw) -> Step:
     event = _next(state)
     halt = halting(state)
     if halt is not None and isinstance(event, Decided | GateOpened | Promoted | Stopped):
-        event = None
+        event = verdict(state)
     if event is not None:
         return event
     if state.window.count:
@@ -177,7 +178,7 @@ def _barrier(state: State, sweep: Sweep | None) -> Decision:
 def _ended(state: State) -> StopReason | None:
     spec, scores, health = state.spec, state.head.scores, state.health
     barren = health.barren_rounds + (health.proposals > 0 and health.proposals == health.proposals_failed)
-    if barren >= BARREN_ROUNDS or all(worker.retired for worker in vector.items(state.workers)):
+    if barren >= BARREN_ROUNDS:
         return "error"
     if scores.solved == scores.size and state.head.train.solved == state.head.train.size:
         return "solved"
@@ -190,23 +191,19 @@ def _ended(state: State) -> StopReason | None:
 
 
 def _spent_out(state: State) -> StopReason:
-    return binding(state.governor, add(cheapest_path(state), state.expected))
+    return binding(state.governor, cheapest_path(state))
 
 
 def _end(state: State, reason: StopReason) -> Decision:
     """A clean end: test the head once unless it was, promote it, stop."""
-    head = state.head.version
     if reason == "error":
         return _stop(state, reason)
-    if state.split.test and state.tested != head.artifact:
-        event = ask_rollout(state, "test", head, state.split.test[0], earmark=state.test_hold, closing=reason)
-        if event is not None:
-            return event
-    return _finish(state, reason)
+    return _close(state, reason) or _finish(state, reason)
 
 
 def _close(state: State, reason: StopReason) -> Decision | None:
-    probe, head = state.testing, state.head.version
+    head = state.head.version
+    probe = None if state.tested == head.artifact else state.testing or test_probe(len(state.split.test))
     slot = None if probe is None else next_slot(probe)
     if probe is not None and slot is not None:
         earmark = NOTHING if probe.again else state.test_hold

@@ -45,6 +45,12 @@ def merge_step(state: State, sweep: Sweep) -> Decision | None:
             assert_never(need)
 
 
+def verdict(state: State) -> Decision | None:
+    """What the first gate that asks for nothing more has come to."""
+    gates = () if state.sweep is None else state.sweep.gates
+    return next((_gate(state, gate) for gate in gates if gate.status not in ("open", "stale")), None)
+
+
 def _open(state: State, put: Put) -> GateOpened:
     gain, loss = verify_weights(tuple(card.delta for card in put.cards if card.delta is not None))
     head = state.head.version

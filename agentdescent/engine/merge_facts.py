@@ -247,6 +247,7 @@ def committed(state: State, event: Committed) -> State:
             order,
             prefix_sums(scores, order),
         ),
+        testing=None,
         improved_round=state.round if scores.total > head.scores.total else state.improved_round,
         sweep=replace(sweep, gates=tuple(others), committed=True),
     )

@@ -81,9 +81,6 @@ class Worker(Record, frozen=True):
     card: Card | None = None
     path: Amount = NOTHING
     failure: FailureEvidence | None = None
-    succeeded: bool = False
-    failures: int = 0
-    retired: bool = False
 
 
 class Sizes(Record, frozen=True):

@@ -1,5 +1,6 @@
-"""`apply`: fold one fact into the state. Owns every transition; total over Event; an event that cannot follow raises
-IllegalEvent. It never chooses: what a decision implies was computed by `decide` and is checked by replay.
+"""`apply`: fold one fact into the state. Owns every transition; total over Event. It never chooses: what a decision
+implies was computed by `decide`. IllegalEvent is raised where the fold would be at odds with itself (an answer to
+nothing, a command out of turn, a commit to another head); that `decide` would have taken a decision, replay checks.
 
 To add an event: its record in event.py, its case here, what `decide` does about it, and a golden log.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from agentdescent.budget.governor import fits, hold
-from agentdescent.budget.usage import add
+from agentdescent.budget.usage import NOTHING, add
 from agentdescent.engine.answer import answered
 from agentdescent.engine.command import Propose
 from agentdescent.engine.event import (
@@ -109,9 +110,10 @@ def _started(state: State, event: Started) -> State:
 def _amended(state: State, event: Amended) -> State:
     if state.stopped is None and state.interrupted is None:
         raise IllegalEvent("Amended while the run is going on")
+    spent_only = replace(state.governor, caps=event.caps, due=NOTHING, held=NOTHING)
     state = replace(
         state,
-        governor=replace(state.governor, caps=event.caps, overrun=False),
+        governor=replace(state.governor, caps=event.caps, overrun=not fits(spent_only, NOTHING)),
         health=replace(state.health, fatal="", in_a_row=0, barren_rounds=0),
         stopped=None,
         interrupted=None,
@@ -119,8 +121,9 @@ def _amended(state: State, event: Amended) -> State:
     if state.base is not None and not state.window.count:
         state = replace(state, base=asked_anew(state.base))
     elif not state.window.count:
-        # The end may be further away now. With test effects open it is not: they are folded, and the run ends again.
-        state = replace(state, closing=None, testing=None)
+        # The end may be further away now; the scores of an unfinished test are good while the head stays what it is.
+        # With test effects open the end is not further away: they are folded, and the run ends again.
+        state = replace(state, closing=None, testing=None if state.testing is None else asked_anew(state.testing))
     sweep = state.sweep
     if sweep is not None and sweep.parked:
         state = replace(state, sweep=replace(sweep, groups=(*sweep.groups, sweep.parked), parked=()))

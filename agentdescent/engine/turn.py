@@ -38,7 +38,7 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
     index = event.worker
     worker = vector.get(state.workers, index)
     governor = reserve(state.governor, command.reserve)
-    if event.attempt or worker.stage == "reroll":
+    if event.attempt or (worker.stage == "reroll" and event.round == state.round):
         again = replace(worker, stage="rolling", attempt=event.attempt)
         return replace(
             state, governor=governor, workers=put_worker(state, index, again), ready=_not_ready(state, index)
@@ -59,8 +59,6 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
         copy=copy,
         task=command.task,
         path=path,
-        succeeded=worker.succeeded,
-        failures=worker.failures,
     )
     return replace(
         state,

@@ -8,7 +8,7 @@ from agentdescent import vector
 from agentdescent.artifact.diff import change
 from agentdescent.artifact.strategy import oversized
 from agentdescent.budget.governor import alone, fits, reservation, spent_share
-from agentdescent.budget.usage import add
+from agentdescent.budget.usage import NOTHING, add
 from agentdescent.engine.asking import ask_rollout
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import (
@@ -115,14 +115,19 @@ def _screen(worker: Worker) -> Decision | None:
 
 def start_turn(state: State, first: int, number: int) -> Decided | None:
     """The next worker from `first` on whose whole path fits starts its turn in round `number`: one that is idle, or
-    whose proposal does not fit and was never asked for."""
+    whose turn cannot go on, because its proposal (never asked for) or, in an earlier round, its rollout does not fit.
+    """
+    # With nothing open, what was expected of turns that cannot go on will not come.
+    expected = state.expected if state.window.count else NOTHING
     for index in range(first, state.spec.n_workers):
         worker = vector.get(state.workers, index)
-        stuck = worker.stage == "rolled" and worker.subject < 0
-        if worker.retired or not (worker.stage == "idle" or stuck):
+        stuck = (worker.stage == "rolled" and worker.subject < 0) or (
+            worker.stage == "reroll" and number != state.round
+        )
+        if not (worker.stage == "idle" or stuck):
             continue
         task, version, reserve, path = worker_path(state, index, number)
-        if affords_turn(state, path):
+        if fits(state.governor, add(path, expected)):
             ceiling = state.setup.tariff.solve.ceiling
             command = Rollout(state.next_command, "rollout", version.artifact, task, ceiling, reserve)
             return Decided(command, number, index)

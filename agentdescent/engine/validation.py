@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import msgspec
+
+from agentdescent.artifact.strategy import SingleSlot
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Rate
 from agentdescent.budget.usage import Amount, add, scale
@@ -20,12 +23,22 @@ MIN_TASKS = 4
 
 def check(spec: Spec, setup: Setup) -> tuple[str, ...]:
     """Raises UsageError when the run cannot be what was asked for; returns warnings."""
+    _check_types(spec, setup)
     check_caps(spec.caps)
     _check_spec(spec)
     _check_tasks(spec, setup)
     for kind, rate in (("solve", setup.tariff.solve), ("propose", setup.tariff.propose)):
         _check_rate(kind, rate, priced=spec.caps.cost is not None)
     return _check_affordable(spec, setup)
+
+
+def _check_types(spec: Spec, setup: Setup) -> None:
+    """What is written to the log must be readable from it: constructors do not check, decoding does."""
+    for value in (spec, setup):
+        try:
+            msgspec.json.decode(msgspec.json.encode(value), type=type(value))
+        except (msgspec.MsgspecError, TypeError, ValueError) as error:
+            raise UsageError(f"a choice has the wrong type: {error}") from error
 
 
 def check_caps(caps: Caps) -> None:
@@ -64,6 +77,9 @@ def _check_spec(spec: Spec) -> None:
     for name, share, top in (("heldout_share", spec.heldout_share, False), ("test_share", spec.test_share, True)):
         if not (0 <= share < 1) or (share == 0 and not top):
             raise UsageError(f"{name} is {share!r}: it must be a share of the tasks, from 0 to below 1")
+    for name, fraction in (("solved_threshold", spec.solved_threshold), ("hard_floor", spec.hard_floor)):
+        if not 0 < fraction <= 1:
+            raise UsageError(f"{name} is {fraction!r}: it must be in (0, 1]")
     if type(spec.seed) is not int:
         raise UsageError(f"seed is {spec.seed!r}: it must be a whole number")
     if spec.target is not None and not 0 < spec.target <= 1:
@@ -77,6 +93,12 @@ def _check_tasks(spec: Spec, setup: Setup) -> None:
     if n < MIN_TASKS:
         raise UsageError(f"{n} tasks: at least {MIN_TASKS} are needed, to train on some and decide on others")
     counts = Counter(task.id for task in setup.tasks)
+    keys = [key for key, _ in setup.artifact]
+    if len(set(keys)) < len(keys):
+        raise UsageError("the start artifact has a key twice: keys must be unique")
+    slot = spec.strategy.key if isinstance(spec.strategy, SingleSlot) else None
+    if slot is not None and any(key != slot for key in keys):
+        raise UsageError(f"the start artifact of a single slot has one entry, with the key {slot!r}, not {keys}")
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise UsageError(f"task id {twice!r} occurs {counts[twice]} times: ids must be unique")

@@ -16,6 +16,7 @@ from agentdescent.engine.event import (
     RolledOut,
     Started,
 )
+from agentdescent.engine.spec import RULES
 from agentdescent.engine.state import State, initial
 from agentdescent.engine.transition import apply
 from agentdescent.errors import CorruptLog, IllegalEvent
@@ -36,7 +37,7 @@ class Divergence(Record, frozen=True):
 class Replay(Record, frozen=True):
     """`state` after the last event that could be folded; `finished`: the log ends with Stopped."""
 
-    state: State | None
+    state: State
     events: int
     finished: bool
     divergence: Divergence | None = None
@@ -48,6 +49,8 @@ def replay(events: Iterable[Event], *, check: bool = True) -> Replay:
     first = next(stream, None)
     if not isinstance(first, Started):
         raise CorruptLog("the log does not begin with Started", 1 if first is not None else 0)
+    if first.spec.rules != RULES:
+        raise CorruptLog(f"the log was decided by rules {first.spec.rules}; this version knows rules {RULES}", 1)
     state = initial(first.spec, first.setup)
     draw = seeded(first.spec.seed)
     n = 0

@@ -344,3 +344,78 @@ def test_status_of_a_run_in_another_process(
     with DiskLog.open(out) as log:
         assert sum(1 for _ in log.events()) > 0
     assert issubclass(CorruptLog, Exception)
+
+
+def test_26_rules_of_any_language_are_printed_in_any_locale(tmp_path: Path) -> None:
+    lines = [f"hilfe mit {topic} nummer {i},{topic}_日本" for i in range(30) for topic in ("rückgabe", "größe")]
+    (tmp_path / "m.csv").write_text("text,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    environment = {**ENVIRONMENT, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for command in (
+        ["run", "--tasks", "m.csv", "--rounds", "2", "--out", "RUN"],
+        ["show", "RUN"],
+        ["show", "RUN", "--json"],
+    ):
+        done = subprocess.run([*COMMAND, *command], cwd=tmp_path, env=environment, capture_output=True, timeout=60)
+        assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+        assert "größe_日本" in done.stdout.decode("utf-8")
+
+
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks, out = messages(tmp_path / "m.csv"), tmp_path / "mine"
+    out.mkdir()
+    (out / "job.json").write_text("mine", encoding="utf-8")
+    code, _, err = run(capsys, "run", "--tasks", tasks, "--out", str(out), "--quiet")
+    assert (code, "is not empty" in err) == (2, True)
+    assert (out / "job.json").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_refused_resume_spoils_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks, out = messages(tmp_path / "m.csv"), str(tmp_path / "RUN")
+    assert run(capsys, "run", "--tasks", tasks, "--rounds", "1", "--out", out)[0] == 0
+    code, _, err = run(capsys, "resume", out, "--max-tokens", "50", "--quiet")
+    assert (code, "a cap can only be raised" in err) == (2, True)
+    code, more, _ = run(capsys, "resume", out, "--rounds", "2", "--quiet")
+    assert (code, more["rounds"]) == (0, 2)
+    code, again, _ = run(capsys, "resume", out, "--quiet")
+    assert (code, again["digest"]) == (0, more["digest"])
+
+
+def test_a_run_that_has_not_begun_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    DiskLog.create(tmp_path / "RUN").close()
+    for command in ("status", "show", "replay"):
+        code, _, err = run(capsys, command, str(tmp_path / "RUN"))
+        assert (code, "has not begun" in err) == (2, True)
+
+
+BROKEN_AGENTS = {
+    "syntax": "def (",
+    "raises": "raise RuntimeError('no')",
+    "needs": "class Agent:\n    def __init__(self, key): pass\n",
+    "begins": (
+        "class Agent:\n    name = 'b'\n    def begin(self, train): raise KeyError('x')\n"
+        "    def solve(self, rendered, task): return ''\n"
+        "    def propose(self, rendered, task, output, score): return ''\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN_AGENTS))
+def test_an_agent_that_cannot_be_used_is_one_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text(BROKEN_AGENTS[name], encoding="utf-8")
+    messages(tmp_path / "m.csv")
+    command = [*COMMAND, "run", "--tasks", "m.csv", "--agent", f"{name}:Agent", "--quiet"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert name in done.stderr
+
+
+def test_nobody_reading_progress_does_not_end_the_run(tmp_path: Path) -> None:
+    messages(tmp_path / "m.csv")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*COMMAND, "run", "--tasks", "m.csv", "--rounds", "2", "--out", "RUN", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=writer, timeout=60)
+    os.close(writer)
+    assert done.returncode == 0
+    assert json.loads(done.stdout.splitlines()[-1])["stop_reason"] == "rounds"

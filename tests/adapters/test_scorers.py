@@ -110,8 +110,8 @@ def test_a_scorer_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("exacct", "no scorer 'exacct': name one of exact, contains, number or a function as module:function"),
         ("", "no scorer '': name one of exact, contains, number or a function as module:function"),
-        (":f", "no scorer ':f': name one of exact, contains, number or a function as module:function"),
-        ("math:", "no scorer 'math:': name one of exact, contains, number or a function as module:function"),
+        (":f", "scorer ':f': name it as module:attribute"),
+        ("math:", "scorer 'math:': name it as module:attribute"),
         ("math:nope", "scorer 'math:nope': module 'math' has no attribute 'nope'"),
         ("math:pi", "scorer 'math:pi' cannot be called: name a function of (task, output)"),
         (

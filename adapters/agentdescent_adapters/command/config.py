@@ -32,7 +32,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     max_calls: int | None = None
     max_rollouts: int | None = None
     max_seconds: float | None = None
-    rounds: int | None = 15
+    rounds: int | None = None
     workers: int = 4
     concurrency: int | None = None
     seed: int = 0
@@ -47,13 +47,19 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     fusion: Literal["union", "none"] = "union"
     staleness: Literal["guarded", "full", "reflective"] = "guarded"
     refresh_interval: int = 1
+    gate_order: Literal["informative", "index"] = "informative"
     wave_min: int = 1
+    cheap_size: int = 8
+    admission: Literal["ordered", "arrival"] = "ordered"
+    hard_floor: float = 0.9
+    solved_threshold: float = 0.999
     open_gates: int = 1
     attempts: int = 3
     deadline: float = 120.0
     target_reward: float | None = None
     patience: int | None = None
     texts: Literal["keep", "digest"] = "keep"
+    path: str = ""
 
 
 HELP = {
@@ -71,7 +77,7 @@ HELP = {
     "max_calls": "ceiling of calls",
     "max_rollouts": "ceiling of rollouts",
     "max_seconds": "stop taking new work after so many seconds",
-    "rounds": "rounds to run",
+    "rounds": "rounds to run (default: 15, or no limit when another one is given)",
     "workers": "workers a round",
     "concurrency": "calls in flight at once (default: workers)",
     "seed": "seed of every random choice",
@@ -86,12 +92,18 @@ HELP = {
     "fusion": "put what does not contradict forward together",
     "staleness": "what becomes of proposals made for an older head",
     "refresh_interval": "rounds for which a worker keeps its copy",
+    "gate_order": "which held-out tasks a gate asks first",
+    "cheap_size": "held-out tasks on which contradicting proposals are compared",
+    "admission": "ordered: the log does not know latencies; arrival: fastest",
+    "hard_floor": "share of the token cap at which self-verify stops",
+    "solved_threshold": "score from which a task is solved",
     "wave_min": "outcomes a gate asks for at once, at least",
     "open_gates": "gates open at once",
     "attempts": "commands per slot, failures included",
     "deadline": "seconds one call may take",
     "target_reward": "stop at this held-out mean",
     "patience": "stop after so many rounds without improvement",
+    "path": "directory in which modules are looked for (default: here)",
     "texts": "digest: keep outputs out of the run directory",
 }
 
@@ -101,7 +113,7 @@ def merge(file: str | None, flags: dict[str, Any]) -> RunConfig:
     values: dict[str, Any] = {}
     if file is not None:
         try:
-            values = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+            values = tomllib.loads(Path(file).read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise UsageError(f"{file}: cannot be read ({error.strerror}): check the path") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -110,18 +122,20 @@ def merge(file: str | None, flags: dict[str, Any]) -> RunConfig:
         for key in values:
             if key not in known:
                 raise UsageError(f"{file}: unknown key {key!r}: the keys are {', '.join(known)}")
-        if isinstance(values.get("tasks"), str) and values["tasks"] != DEMO:
-            values["tasks"] = str(Path(file).parent / values["tasks"])
+        for key in ("tasks", "artifact"):
+            if isinstance(values.get(key), str) and values[key] != DEMO:
+                values[key] = str(Path(file).parent / values[key])
     try:
         return msgspec.convert({**values, **flags}, RunConfig)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{file or 'flags'}: {error}") from error
+        raise UsageError(f"{file or 'flags'}: {error}: `agentdescent run --help` says what each takes") from error
 
 
 def save(run: str, config: RunConfig) -> None:
     """Keep the job beside its log, so that `resume` needs nothing but the directory."""
-    if config.tasks != DEMO:
-        config = msgspec.structs.replace(config, tasks=str(Path(config.tasks).resolve()))
+    tasks = config.tasks if config.tasks == DEMO else str(Path(config.tasks).resolve())
+    artifact = None if config.artifact is None else str(Path(config.artifact).resolve())
+    config = msgspec.structs.replace(config, tasks=tasks, artifact=artifact, path=str(Path(config.path).resolve()))
     write_atomic(Path(run) / JOB, msgspec.json.format(msgspec.json.encode(config), indent=1))
 
 

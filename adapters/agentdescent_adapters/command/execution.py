@@ -10,13 +10,15 @@ from typing import Any
 
 import msgspec
 
+from agentdescent.budget.governor import Caps
 from agentdescent.driver import Cancellation, Observer, run_blocking
+from agentdescent.engine.event import Amended, Started
 from agentdescent.errors import RunError, UsageError
 from agentdescent.evolution import EvolutionResult, Job, Options, work
 from agentdescent_adapters.command import config as configuration
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.job import make_job
-from agentdescent_adapters.disk import DiskLog
+from agentdescent_adapters.disk import DiskLog, read_events
 from agentdescent_adapters.rules.baseline import keyword_baseline
 from agentdescent_adapters.telemetry.files import RunFiles
 from agentdescent_adapters.telemetry.progress import Progress
@@ -53,29 +55,46 @@ def start(config: RunConfig, out: str | None, *, quiet: bool, verbose: bool) -> 
         return _execute(job, options, log, run, quiet=quiet, verbose=verbose)
 
 
+CAPS = ("max_tokens", "max_cost", "max_calls", "max_rollouts", "max_seconds", "rounds")
+
+
 def resume(run: str, changes: dict[str, Any], *, quiet: bool, verbose: bool) -> Ended:
     """Go on with a run, perhaps under other caps. Raises UsageError when the job is not what it was."""
-    kept = configuration.load(run)
-    config = msgspec.structs.replace(kept, **changes)
-    job, options = make_job(config)
-    _check_raised(kept, job)
+    config = configuration.load(run)
+    in_force = _caps_in_force(run)
+    if in_force is not None:
+        config = msgspec.structs.replace(config, **in_force)
+    for name, value in changes.items():
+        before = getattr(config, name)
+        if before is not None and value < before:
+            raise UsageError(f"{name} is {value}, and the run has {before}: a cap can only be raised")
+    job, options = make_job(msgspec.structs.replace(config, **changes))
     with DiskLog.open(run, fsync=_fsync(job)) as log:
         for note in log.dropped:
             print(f"note: {note}", file=sys.stderr)
-        if changes:
-            configuration.save(run, config)
         return _execute(job, options, log, run, quiet=quiet, verbose=verbose)
 
 
-def _check_raised(kept: RunConfig, job: Job) -> None:
-    for name, before, now in (
-        ("max_tokens", kept.max_tokens, job.spec.caps.tokens),
-        ("rounds", kept.rounds, job.spec.caps.rounds),
-        ("max_calls", kept.max_calls, job.spec.caps.calls),
-        ("max_rollouts", kept.max_rollouts, job.spec.caps.rollouts),
-    ):
-        if before is not None and now is not None and now < before:
-            raise UsageError(f"{name} is {now}, and the run was started with {before}: a cap can only be raised")
+def _caps_in_force(run: str) -> dict[str, float | int | None] | None:
+    """The caps that the log names last, by the names of the flags; None when the run has not begun."""
+    caps: Caps | None = None
+    for event in read_events(run):
+        if isinstance(event, Started):
+            caps = event.spec.caps
+        elif isinstance(event, Amended):
+            caps = event.caps
+    if caps is None:
+        return None
+    dollars = None if caps.cost is None else caps.cost / 1_000_000_000
+    return dict(zip(CAPS, (caps.tokens, dollars, caps.calls, caps.rollouts, caps.seconds, caps.rounds), strict=True))
+
+
+class StoppedAtOnce(Exception):
+    """A second signal came. `code` is the exit code."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("stopped at once; the run can be resumed")
+        self.code = 128 + number
 
 
 def _fsync(job: Job) -> Any:
@@ -107,6 +126,8 @@ def _execute(job: Job, options: Options, log: DiskLog, run: str, *, quiet: bool,
         if not isinstance(error.result, EvolutionResult):
             raise
         result, code = error.result, FAILED
+    except KeyboardInterrupt:
+        raise StoppedAtOnce(seen[0].signal or signal.SIGINT if seen else signal.SIGINT) from None
     if seen and seen[0].signal is not None:
         code = 128 + seen[0].signal
     return Ended(result, run, code, _baselines(job, result))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from pathlib import Path
-from typing import Any
 
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import AppendRules, SingleSlot, Strategy, normalise, rule_key
@@ -14,9 +12,12 @@ from agentdescent.evolution import Job, Options, prepare
 from agentdescent.ports import Task
 from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.demo import demo_tasks
+from agentdescent_adapters.named import resolve
 from agentdescent_adapters.rules import RuleAgent
 from agentdescent_adapters.tasks.files import keep_labels, load_csv, load_jsonl
 from agentdescent_adapters.tasks.scorers import scorer
+
+DEFAULT_ROUNDS = 15
 
 
 def load_tasks(config: RunConfig) -> list[Task]:
@@ -37,14 +38,13 @@ def load_tasks(config: RunConfig) -> list[Task]:
 def make_agent(config: RunConfig, tasks: list[Task]) -> object:
     if config.agent == "rules":
         return RuleAgent(sorted({str(task.meta["label"]) for task in tasks}), seed=config.seed)
-    module, colon, attribute = config.agent.partition(":")
-    if not colon:
-        raise UsageError(f"agent {config.agent!r}: it is `rules` or module:object")
+    found = resolve("agent", config.agent)
+    if not isinstance(found, type):
+        return found
     try:
-        agent: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"agent {config.agent!r}: {error}: it must be importable from here") from error
-    return agent() if isinstance(agent, type) else agent
+        return found()
+    except Exception as error:  # a class is code we do not know: whatever it raises, it cannot be used
+        raise UsageError(f"agent {config.agent!r}: it cannot be made without arguments: {error}") from error
 
 
 def make_strategy(config: RunConfig) -> Strategy:
@@ -64,10 +64,17 @@ def start_artifact(config: RunConfig) -> Entries | str:
     return tuple((rule_key(rule), rule) for rule in dict.fromkeys(rules))
 
 
+def rounds_of(config: RunConfig) -> int | None:
+    """As asked; 15 when nothing else limits the run, since a budget is there to be used to its end."""
+    others = (config.max_tokens, config.max_cost, config.max_calls, config.max_rollouts, config.max_seconds)
+    limited = any(cap is not None for cap in others)
+    return config.rounds if config.rounds is not None or limited else DEFAULT_ROUNDS
+
+
 def make_job(config: RunConfig) -> tuple[Job, Options]:
     """A checked job and the options it was made from. Raises UsageError before anything is spent."""
-    if "" not in sys.path:  # modules of the user are looked for where the command is called
-        sys.path.insert(0, "")
+    if config.path not in sys.path:  # modules of the user are looked for where the run was started
+        sys.path.insert(0, config.path)
     tasks = load_tasks(config)
     options = Options(
         agent=make_agent(config, tasks),
@@ -78,7 +85,7 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         max_calls=config.max_calls,
         max_rollouts=config.max_rollouts,
         max_seconds=config.max_seconds,
-        rounds=config.rounds,
+        rounds=rounds_of(config),
         target_reward=config.target_reward,
         patience=config.patience,
         seed=config.seed,
@@ -94,7 +101,12 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         refresh_interval=config.refresh_interval,
         fusion=config.fusion,
         curtail=config.curtail,
+        gate_order=config.gate_order,
         wave_min=config.wave_min,
+        cheap_size=config.cheap_size,
+        admission=config.admission,
+        hard_floor=config.hard_floor,
+        solved_threshold=config.solved_threshold,
         open_gates=config.open_gates,
         attempts=config.attempts,
         max_concurrency=config.concurrency,

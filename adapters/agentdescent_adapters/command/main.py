@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import time
@@ -20,12 +21,11 @@ from agentdescent.history.log import GENESIS
 from agentdescent.history.replay import replay
 from agentdescent_adapters.command import execution, text
 from agentdescent_adapters.command.config import DEMO, HELP, RunConfig, merge
-from agentdescent_adapters.command.execution import DIFFERS, FAILED, MISUSED, Ended
+from agentdescent_adapters.command.execution import CAPS, DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
 from agentdescent_adapters.disk import read_chained, read_events
 from agentdescent_adapters.telemetry.files import Status, read_status, status_of
 
 DEMO_CONFIG = RunConfig(tasks=DEMO, max_tokens=250_000, workers=8, rounds=60, test_share=0.25)
-_CAPS = ("max_tokens", "max_cost", "max_calls", "max_rollouts", "max_seconds", "rounds")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     _flags(new, RunConfig.__struct_fields__)
     noisy.append(new)
     again = add("resume", "go on with a run that was killed, stopped or ended", run=True)
-    _flags(again, _CAPS)
+    _flags(again, CAPS)
     noisy.append(again)
     for command in noisy:
         command.add_argument("--quiet", action="store_true", help="no progress")
@@ -143,10 +143,12 @@ def _replay(run: str, *, check: bool, json: bool) -> int:
 
 
 def _status_now(run: str) -> Status:
-    outcome = replay(read_events(run), check=False)
-    if outcome.state is None:
-        raise CorruptLog("the log cannot be folded")
-    return status_of(outcome.state)
+    return status_of(replay(read_events(run), check=False).state)
+
+
+def _require_begun(run: str) -> None:
+    if next(iter(read_events(run)), None) is None:
+        raise UsageError(f"{run}: the run has not begun: `agentdescent resume {run}` starts it")
 
 
 def _status(run: str, *, follow: bool, json: bool) -> int:
@@ -171,6 +173,8 @@ def _show_status(status: Status, *, json: bool) -> None:
 
 
 def _alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -191,6 +195,8 @@ def _show(run: str, *, json: bool) -> int:
 
 
 def _dispatch(arguments: argparse.Namespace) -> int:
+    if arguments.command in ("replay", "status", "show"):
+        _require_begun(arguments.run)
     match arguments.command:
         case "demo":
             flags = _config_flags(arguments, RunConfig.__struct_fields__)
@@ -202,7 +208,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             ended = execution.start(config, arguments.out, quiet=arguments.quiet, verbose=arguments.verbose)
             return _ended(ended, json=arguments.json)
         case "resume":
-            changes = _config_flags(arguments, _CAPS)
+            changes = _config_flags(arguments, CAPS)
             ended = execution.resume(arguments.run, changes, quiet=arguments.quiet, verbose=arguments.verbose)
             return _ended(ended, json=arguments.json)
         case "replay":
@@ -215,11 +221,19 @@ def _dispatch(arguments: argparse.Namespace) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Returns the exit code. A user's mistake is one line on stderr, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whatever the locale says: rules and labels are of any language
+            stream.reconfigure(encoding="utf-8", errors="replace")
     try:
         return _dispatch(_parser().parse_args(argv))
+    except StoppedAtOnce as stopped:
+        print(f"agentdescent: {stopped}", file=sys.stderr)
+        return stopped.code
     except KeyboardInterrupt:
-        print("agentdescent: stopped at once; the run can be resumed", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # nobody reads what is printed any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
     except UsageError as error:
         print(f"agentdescent: {error}", file=sys.stderr)
         return MISUSED

@@ -39,16 +39,20 @@ def report(ended: Ended) -> str:
         f"stopped early: {saved.gates} gates, {saved.calls:,} calls not made, about {saved.tokens:,} tokens saved"
     )
     lines += ["", "next:"]
-    lines += [f"  agentdescent {verb}" for verb in next_commands(ended.run)]
+    lines += [f"  agentdescent {verb}" for verb in next_commands(ended.run, result.stop_reason)]
     return "\n".join(lines)
 
 
-def next_commands(run: str) -> list[str]:
-    return [
-        f"replay {run} --check      take every decision again and compare",
-        f"show {run}                where each rule came from",
-        f"resume {run} --rounds N   go on, with a higher cap",
-    ]
+def next_commands(run: str, reason: str) -> list[str]:
+    cap = reason if reason.startswith("max_") else "rounds"
+    raised = f"resume {run} --{cap.replace('_', '-')} N"
+    rows = (
+        (f"replay {run} --check", "take every decision again and compare"),
+        (f"show {run}", "where each rule came from"),
+        (raised, "go on, with a higher cap"),
+    )
+    width = max(len(verb) for verb, _ in rows)
+    return [f"{verb:<{width}}   {what}" for verb, what in rows]
 
 
 def spending(budget: BudgetSummary) -> list[str]:

@@ -15,7 +15,7 @@ class Files(Protocol):
     """Every method raises OSError as the operating system gives it. Reading does not go through here."""
 
     def make_directory(self, path: str) -> None:
-        """Create it, private to the user, and its parents; it survives a crash. One that exists is left as it is."""
+        """Create it and its parents; it survives a crash. It is private to the user, also one that exists."""
 
     def sync_directory(self, path: str) -> None:
         """Return once the names in it (created, replaced, removed) survive a crash."""
@@ -54,6 +54,8 @@ class OsFiles:
             os.makedirs(parent, exist_ok=True)
             os.mkdir(path, PRIVATE_DIRECTORY)
             self.sync_directory(parent)
+        else:
+            os.chmod(path, PRIVATE_DIRECTORY)
 
     def sync_directory(self, path: str) -> None:
         handle = os.open(path, os.O_RDONLY)

@@ -85,6 +85,7 @@ class DiskLog:
         """
         root, files = os.path.abspath(path), OsFiles() if files is None else files
         with _refusing(f"cannot start a run in {root}"), ExitStack() as undo:
+            _refuse_foreign(root)
             files.make_directory(root)
             lock = acquire(files, os.path.join(root, LOCK), root)
             undo.callback(files.close, lock)
@@ -205,6 +206,14 @@ def _refusing(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"{what}: {error.strerror or error}. Name a directory that can be written to") from error
+
+
+def _refuse_foreign(root: str) -> None:
+    """Raises UsageError when a directory holds files that are no run's: they would be mixed up with it."""
+    ours = {EVENTS, ANSWERS, TIMINGS, LOCK, TEXTS, PENDING}
+    foreign = sorted(set(os.listdir(root)) - ours) if os.path.isdir(root) else []
+    if foreign and not os.path.exists(os.path.join(root, EVENTS)):
+        raise UsageError(f"{root} is not empty (it holds {foreign[0]}): name a directory that is empty or not there")
 
 
 def _try_out(files: Files, path: str) -> None:

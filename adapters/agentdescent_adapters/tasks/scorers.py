@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import re
+from collections.abc import Callable
 from decimal import Decimal
 
 from agentdescent.errors import UsageError
 from agentdescent.ports import Reward, Task
+from agentdescent_adapters.named import resolve
 
 _NUMBER = re.compile(r"(?<![\w.])-?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?=\.[0-9]))(?:\.[0-9]+)?")
 
@@ -30,24 +31,30 @@ def number(task: Task, output: str) -> float:
     return float(_last_number(output) == expected)
 
 
-_named: dict[str, Reward] = {"exact": exact, "contains": contains, "number": number}
+class Scorer:
+    """A reward function that returns at once and never bills."""
+
+    blocking = False
+    bills = False
+
+    def __init__(self, name: str, function: Callable[[Task, str], float]) -> None:
+        self.name = name
+        self._function = function
+
+    def __call__(self, task: Task, output: str) -> float:
+        return self._function(task, output)
+
+
+_NAMED = {function.__name__: Scorer(function.__name__, function) for function in (exact, contains, number)}
 
 
 def scorer(name: str) -> Reward:
     """The scorer of that name, or the function that `module:function` names. UsageError when there is none."""
-    if name in _named:
-        return _named[name]
-    module, colon, attribute = name.partition(":")
-    if not (module and colon and attribute):
-        raise UsageError(f"no scorer {name!r}: name one of {', '.join(_named)} or a function as module:function")
-    try:
-        found: object = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except AttributeError as error:
-        raise UsageError(f"scorer {name!r}: {error}") from error
-    except Exception as error:  # a module is code we do not know: whatever it raises, this is not a scorer
-        raise UsageError(f"scorer {name!r}: importing {module} failed: {type(error).__name__}: {error}") from error
+    if name in _NAMED:
+        return _NAMED[name]
+    if ":" not in name:
+        raise UsageError(f"no scorer {name!r}: name one of {', '.join(_NAMED)} or a function as module:function")
+    found = resolve("scorer", name)
     if not callable(found):
         raise UsageError(f"scorer {name!r} cannot be called: name a function of (task, output)")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -62,10 +63,10 @@ def status_of(state: State, pid: int = 0) -> Status:
 
 
 def read_status(run: str | os.PathLike[str]) -> Status | None:
-    """What status.json says; None where there is none (yet)."""
+    """What status.json says; None where there is none (yet), or one that is not ours."""
     try:
         return msgspec.json.decode((Path(run) / STATUS).read_bytes(), type=Status)
-    except FileNotFoundError:
+    except (OSError, msgspec.DecodeError):
         return None
 
 
@@ -91,6 +92,10 @@ class RunFiles:
 
     def __call__(self, event: Event, state: State) -> None:
         self.recovered(event, state)
+        with suppress(OSError):  # these files are for reading; the run goes on without them
+            self._write(event, state)
+
+    def _write(self, event: Event, state: State) -> None:
         ended = isinstance(event, Stopped)
         if len(self._rounds) > self._written or ended:
             self._write_rounds()

@@ -70,11 +70,20 @@ class Progress:
         self.clock = clock
         self.terminal = stream.isatty()
         self.blocks = can_draw(stream)
+        self.silent = False
         self._next = 0.0
         self._round = -1
         self._width = 0
 
     def __call__(self, event: Event, state: State) -> None:
+        if self.silent:
+            return
+        try:
+            self._show(event, state)
+        except (OSError, ValueError):  # nobody reads any more, or the stream is closed: the run goes on without
+            self.silent = True
+
+    def _show(self, event: Event, state: State) -> None:
         if self.terminal:
             now = self.clock()
             if now >= self._next or isinstance(event, Stopped):
