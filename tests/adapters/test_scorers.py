@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentdescent.errors import UsageError
 from agentdescent.ports import Task
-from agentdescent_adapters.tasks.scorers import contains, exact, number, scorer
+from agentdescent_adapters.tasks.scorers import Scorer, contains, exact, number, scorer
 
 
 def task(label: object) -> Task:
@@ -91,8 +92,12 @@ def test_any_output_can_be_scored(label: str, output: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "found"), [("exact", exact), ("contains", contains), ("number", number)])
-def test_scorers_have_names(name: str, found: object) -> None:
-    assert scorer(name) is found
+def test_scorers_have_names(name: str, found: Callable[[Task, str], float]) -> None:
+    named = scorer(name)
+    assert isinstance(named, Scorer)
+    assert (named.name, named.blocking, named.bills) == (name, False, False)
+    for output in ("7", "7.0", "so 7", ""):
+        assert named(task("7"), output) == found(task("7"), output)
 
 
 def test_a_scorer_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
