@@ -57,10 +57,11 @@ class Threads:
     def _serve(self) -> None:
         while (item := self._items.get()) is not None:
             future, work = item
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():  # from here on it cannot be cancelled, only be forgotten
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
             self._idle.release()
 
 
