@@ -12,6 +12,7 @@ from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import SingleSlot, Strategy, render
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Tariff
+from agentdescent.budget.usage import Amount
 from agentdescent.driver import DEADLINE, Cancellation, Observer, Run, run_blocking
 from agentdescent.effects import Ports, describe, ports_of
 from agentdescent.engine.event import Event, StopReason
@@ -19,12 +20,13 @@ from agentdescent.engine.spec import Admission, Fusion, GateOrder, Setup, Spec, 
 from agentdescent.engine.state import State
 from agentdescent.engine.validation import check, check_caps
 from agentdescent.errors import RunError, UsageError
-from agentdescent.history import rounds, savings
+from agentdescent.history import gates, rounds
+from agentdescent.history.gates import Savings
 from agentdescent.history.interval import wilson
 from agentdescent.history.memory import MemoryLog
 from agentdescent.history.outcomes import outcomes
 from agentdescent.history.rounds import RoundInfo, Tally
-from agentdescent.history.savings import Savings
+from agentdescent.history.spend import by_subject
 from agentdescent.history.summary import BudgetSummary, summarise
 from agentdescent.merge.acceptance import Acceptance
 from agentdescent.merge.scores import Scores
@@ -39,7 +41,8 @@ class EvolutionResult(msgspec.Struct, frozen=True):
 
     `base`, `final`: the start and the head on the held-out tasks, which decided what was kept, so `final` is
     optimistic. `test_base`, `test_final`: on tasks that no decision read, with a 95 % Wilson interval of the latter.
-    `stable`: version of the last promoted head. `saved`: what curtailed gates did not have to ask.
+    `stable`: version of the last promoted head. `saved`: what curtailed gates did not have to ask. `expected_junk`:
+    how many of the commits are no improvement, expected by the evidence they were kept on (the sum of 1 - P).
     """
 
     rendered: str
@@ -57,6 +60,7 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     error: str
     budget: BudgetSummary
     saved: Savings
+    expected_junk: float
     warnings: tuple[str, ...]
     digest: str
     log: Log
@@ -70,6 +74,10 @@ class EvolutionResult(msgspec.Struct, frozen=True):
         """How every proposal and candidate ended, by number. Reads the log."""
         return outcomes(self.log.events())
 
+    def spend_by_candidate(self) -> dict[int, Amount]:
+        """What was spent for every proposal and candidate, by number; -1: for none of them. Reads the log."""
+        return by_subject(self.log.events())
+
 
 def mean_of(scores: Scores | None) -> float | None:
     return scores.total / (MILLION * scores.count) if scores is not None and scores.count else None
@@ -81,11 +89,13 @@ class _Watcher:
     def __init__(self, on_round: Callable[[RoundInfo], object] | None) -> None:
         self.tally = Tally()
         self.saved = Savings()
+        self.junk = 0.0
         self.history: list[RoundInfo] = []
         self.on_round = on_round
 
     def fold(self, event: Event, state: State) -> RoundInfo | None:
-        self.saved = savings.observe(self.saved, event, state)
+        self.saved = gates.observe(self.saved, event, state)
+        self.junk += gates.doubt(event)
         self.tally, done = rounds.observe(self.tally, event, state)
         if done is not None:
             self.history.append(done)
@@ -297,15 +307,13 @@ async def work(job: Job, options: Options) -> EvolutionResult:
         cancellation=options.get("cancellation"),
     )
     state = await run.drive()
-    result = result_of(state, log, watcher.history, watcher.saved, job.warnings)
+    result = result_of(state, log, watcher, job.warnings)
     if result.error:
         raise RunError(result.error, result)
     return result
 
 
-def result_of(
-    state: State, log: Log, history: Sequence[RoundInfo], saved: Savings, warnings: tuple[str, ...]
-) -> EvolutionResult:
+def result_of(state: State, log: Log, watcher: _Watcher, warnings: tuple[str, ...]) -> EvolutionResult:
     scored = state.started and state.base is None
     test_base = mean_of(state.test_base)
     head_tested = state.test_final if state.tested == state.head.version.artifact and state.test_final else None
@@ -322,12 +330,13 @@ def result_of(
         test_base=test_base,
         test_final=test_final,
         test_interval=None if final_scores is None or test_final is None else wilson(test_final, final_scores.count),
-        history=tuple(history),
+        history=tuple(watcher.history),
         rounds=state.round,
         stop_reason=state.stopped.reason if state.stopped is not None else "error",
         error=state.stopped.error if state.stopped is not None else "the run was not finished",
         budget=summarise(state),
-        saved=saved,
+        saved=watcher.saved,
+        expected_junk=watcher.junk,
         warnings=warnings,
         digest=log.digest,
         log=log,

@@ -104,7 +104,7 @@ def test_no_module_of_the_core_holds_a_mutable_value(path: Path) -> None:
 
 def test_only_the_shell_imports_asyncio() -> None:
     users = {room(path) for path in MODULES if any(name.split(".")[0] == "asyncio" for name in imports(parsed(path)))}
-    assert users == {"calls", "driver"}
+    assert users == {"calls", "driver", "testing"}
 
 
 def test_records_use_the_checked_replace() -> None:

@@ -425,3 +425,11 @@ def test_44_an_answer_that_cannot_be_kept_stops_the_run_before_it_is_used(asynch
         evolve(TASKS, reward, run=solve, propose=agent.propose, log=log, rounds=4)
     used = [event for event in log.events() if isinstance(event, RolledOut | Proposed)]
     assert 20 < len(used) <= 30
+
+
+def test_what_each_candidate_cost_sums_to_what_was_spent() -> None:
+    result = learn(test_share=0.2)
+    spent = result.spend_by_candidate()
+    assert sum(amount.tokens for amount in spent.values()) == result.budget.spent.tokens
+    assert set(spent) == {-1, *result.outcomes()}
+    assert 0 < result.expected_junk < result.version

@@ -163,6 +163,7 @@ def summary(ended: Ended) -> dict[str, Any]:
         "rounds": result.rounds,
         "version": result.version,
         "by_purpose": {line.purpose: line.tokens for line in budget.by_purpose},
+        "expected_junk": round(result.expected_junk, 3),
         "saved_by_curtailment": {
             "gates": result.saved.gates,
             "calls": result.saved.calls,

@@ -38,6 +38,7 @@ def report(ended: Ended) -> str:
     lines.append(
         f"stopped early: {saved.gates} gates, {saved.calls:,} calls not made, about {saved.tokens:,} tokens saved"
     )
+    lines.append(f"of {result.version} commits, {result.expected_junk:.1f} are expected to be no improvement")
     lines += ["", "next:"]
     lines += [f"  agentdescent {verb}" for verb in next_commands(ended.run, result.stop_reason)]
     return "\n".join(lines)

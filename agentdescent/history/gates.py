@@ -1,4 +1,4 @@
-"""What curtailed gates did not have to ask."""
+"""What gates did not have to ask, and how sure their commits are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ class Savings(Record, frozen=True):
     gates: int = 0
     calls: int = 0
     tokens: int = 0
+
+
+def doubt(event: Event) -> float:
+    """1 - P of a commit: the probability that it is no improvement, by the evidence that it was kept on. Summed over
+    a run, the expected number of junk commits. 0.0 for any other event."""
+    if isinstance(event, Judged) and event.outcome == "committed" and isinstance(event.evidence, GateEvidence):
+        return 1.0 - event.evidence.p / 1_000_000
+    return 0.0
 
 
 def observe(savings: Savings, event: Event, state: State) -> Savings:
