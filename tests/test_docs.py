@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from agentdescent.errors import UsageError
 from agentdescent_adapters.command.main import main
 
 ROOT = Path(__file__).parent.parent
@@ -51,6 +50,16 @@ def test_the_readme_is_short_and_shows_both_commands() -> None:
     assert len(text.splitlines()) <= 110
 
 
+def test_the_readme_shows_what_the_demo_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = re.search(r"^```text\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert shown is not None
+    assert main(["demo", "--quiet", "--out", str(tmp_path / "RUN")]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    lines = [line for line in shown.group(1).splitlines() if line != "  ..."]
+    assert len(lines) > 12
+    assert [line for line in lines if line not in printed] == []
+
+
 def test_every_command_in_the_docs_exists(capsys: pytest.CaptureFixture[str]) -> None:
     named = {name for page in PAGES for name in COMMAND.findall(page.read_text(encoding="utf-8"))}
     assert named == {"run", "show", "replay", "resume"}
@@ -64,4 +73,3 @@ def test_every_command_in_the_docs_exists(capsys: pytest.CaptureFixture[str]) ->
 def test_an_unknown_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evolv"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert issubclass(UsageError, ValueError)
