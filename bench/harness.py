@@ -16,7 +16,7 @@ import platform
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -121,7 +121,7 @@ def finish(
     rows: Sequence[Mapping[str, object]] = (),
 ) -> int:
     """Keep the result and print it; the exit code. `rows`: details that are kept beside it, and shown as a table."""
-    command = f"python -m bench.{name}{''.join(f' {word}' for word in _words(given))}"
+    command = " ".join(("python", "-m", f"bench.{name}", *_typed()))
     kept = {"command": command, "versions": versions(), "met": met, "result": result, "rows": list(rows)}
     given.results.mkdir(parents=True, exist_ok=True)
     (given.results / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
@@ -132,16 +132,14 @@ def finish(
     return 0 if met else 1
 
 
-def _words(given: argparse.Namespace) -> list[str]:
-    """The options as one would type them; not where the results go."""
-    words = []
-    for option, value in sorted(vars(given).items()):
-        if option == "results" or value is False:
-            continue
-        words.append(f"--{option}")
-        if value is not True:
-            words.extend(map(str, value if isinstance(value, list) else [value]))
-    return words
+def _typed() -> Iterator[str]:
+    """The options as they were typed, but for where the results go."""
+    words = iter(sys.argv[1:])
+    for word in words:
+        if word == "--results":
+            next(words, None)
+        elif not word.startswith("--results="):
+            yield word
 
 
 def progress(text: str) -> None:

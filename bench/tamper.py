@@ -110,7 +110,7 @@ def _recorded(recipe: Recipe, seed: int) -> tuple[Event, ...]:
         wave_min=4,
         attempts=2,
     )
-    job = prepare(agents.tasks(20), agents.right, options)
+    job = prepare(agents.tasks(20), agents.Right(), options)
     log = MemoryLog()
     first = Run(job.spec, job.setup, job.tasks, job.ports, log, stop_when=lambda state: state.seq >= INTERRUPT_AT)
     asyncio.run(first.drive())

@@ -152,7 +152,7 @@ def make_job(plan: Plan, stage: int, counter: harness.Counter) -> Job:
         wave_min=16,
         admission=plan.admission,
     )
-    return prepare(agents.tasks(40), agents.right, options)
+    return prepare(agents.tasks(40), agents.Right(), options)
 
 
 def drive(plan: Plan, stage: int, log: Log, counter: harness.Counter) -> State:
@@ -161,7 +161,7 @@ def drive(plan: Plan, stage: int, log: Log, counter: harness.Counter) -> State:
     performer = KeyedPerformer(job.ports, job.tasks, job.spec.strategy)
     performer.ended = partial(counter.bill, f"{account(plan, stage)}.ended", 0)
     run = Run(job.spec, job.setup, job.tasks, job.ports, log)
-    run.performer = performer
+    run.caller.performer = performer
     return asyncio.run(run.drive())
 
 

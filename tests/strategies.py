@@ -85,6 +85,19 @@ def caps(draw: st.DrawFn, setup: Setup) -> Caps:
     return Caps(tokens=tokens, cost=cost, calls=calls, rollouts=rollouts, rounds=draw(st.integers(1, 4)))
 
 
+def tight(setup: Setup) -> st.SearchStrategy[Caps]:
+    """A cap that ends the run, on one unit."""
+    unit, sizes = call_cost(setup), st.sampled_from([20, 30, 45, 70])
+    kinds = [
+        sizes.map(lambda n: Caps(tokens=n * unit, rounds=50)),
+        sizes.map(lambda n: Caps(calls=n, rounds=50)),
+        sizes.map(lambda n: Caps(rollouts=n, rounds=50)),
+    ]
+    if setup.tariff.solve.prices is not None:
+        kinds.append(sizes.map(lambda n: Caps(cost=n * unit * 300, rounds=50)))
+    return st.one_of(kinds)
+
+
 @st.composite
 def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | None = None) -> Spec:
     return Spec(

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from agentdescent import Setup, Spec, State, Usage, Wait, apply, decide, due, initial, seeded, vector
+from agentdescent import Caps, Setup, Spec, State, Tariff, Usage, Wait, apply, decide, due, initial, seeded, vector
 from agentdescent.artifact.diff import Add, Drop, Entries, Ops, Replace, digest
 from agentdescent.artifact.strategy import Strategy, render
 from agentdescent.budget.governor import Purpose
 from agentdescent.budget.tariff import Rate, cost
-from agentdescent.budget.usage import NOTHING, Amount, add, smaller
+from agentdescent.budget.usage import NOTHING, Amount, add, exceeds, smaller
 from agentdescent.engine.command import Command, Propose, Rollout
 from agentdescent.engine.event import (
     Abandoned,
@@ -57,8 +57,6 @@ def jobs(
     tasks: int = 12, *, workers: int = 2, size: int = 20, clusters: int = 3, rate: Rate | None = None
 ) -> tuple[Spec, Setup]:
     """A plain job under a strict tariff: the start of most scenarios."""
-    from agentdescent import Caps, Tariff
-
     solve = rate or Rate(strict=True, overhead=10, bytes_per_token=4, ceiling=50)
     setup = Setup(
         tuple(TaskInfo(f"t{i}", size, "x", f"c{i % clusters}") for i in range(tasks)), tariff=Tariff(solve, solve)
@@ -338,6 +336,8 @@ class Watch:
                 assert tasks == list(range(len(event.setup.tasks)))
             case _:
                 assert not isinstance(event, Wait)
+        if self.over and not isinstance(event, RolledOut | Proposed | Failed | Amended):
+            assert not exceeds(claimed(after), claimed(before)), "more is claimed over the cap"
         if before.started:
             assert after.head.scores.total >= before.head.scores.total or before.base is not None
         self._balance(after)
@@ -345,7 +345,6 @@ class Watch:
     def _asked(self, state: State, event: Decided) -> None:
         command = event.command
         assert not self.halted, "an effect after the run was interrupted, ended or overran"
-        assert not self.over, "an effect over the cap"
         assert command.id == len(self.open) + len(self.answered)
         self.open[command.id] = event
         assert 0 <= event.attempt < state.spec.attempts
@@ -398,6 +397,8 @@ class Watch:
                 assert after.governor.overrun == (before.governor.overrun or total > command.reserve.tokens)
         if after.governor.overrun and not before.governor.overrun:
             self.over = self.halted = True
+        if not rate.strict and not within(after):
+            self.over = True  # an observed reservation was crossed
         if after.health.fatal:
             self.halted = True
         if isinstance(event, RolledOut) and isinstance(command, Rollout) and command.purpose in ("gate", "conflict"):
@@ -500,10 +501,14 @@ class Watch:
         assert self.over or within(state), governor
 
 
+def claimed(state: State) -> Amount:
+    """spent + due + held."""
+    return add(state.governor.spent, add(state.governor.due, state.governor.held))
+
+
 def within(state: State) -> bool:
-    """spent + due + held <= cap in every capped unit."""
-    governor = state.governor
-    total, caps = add(governor.spent, add(governor.due, governor.held)), governor.caps
+    """What is claimed is at most the cap, in every capped unit."""
+    total, caps = claimed(state), state.governor.caps
     pairs = (
         (caps.tokens, total.tokens),
         (caps.cost, total.cost),
