@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from agentdescent.artifact.diff import Entries
 from agentdescent.effects import Performer, Result, failure
 from agentdescent.engine.event import Decided, Failed
+from agentdescent.ports import Answer
 
 Work: TypeAlias = "Callable[[], Result | Awaitable[Result]]"
 _Item: TypeAlias = "tuple[Future[Result | Awaitable[Result]], Work] | None"
@@ -108,7 +109,7 @@ class Caller:
     def _call(self, effect: Effect) -> Result | Awaitable[Result]:
         command, performer = effect.decided.command, self.performer
         value = performer.function(command)(*performer.arguments(command, effect.text, effect.output))
-        if inspect.isawaitable(value):
+        if not isinstance(value, Answer | str) and inspect.isawaitable(value):
             return self._finish(effect, value)
         return performer.finish(command, effect.entries, value)
 

@@ -32,6 +32,7 @@ Result: TypeAlias = tuple[Outcome, str]
 
 TOLERANCE = 1e-6
 MESSAGE_LIMIT = 500
+_TOO_MUCH = 2**53
 
 
 class Ports(msgspec.Struct, frozen=True):
@@ -172,9 +173,11 @@ def checked(usage: Usage | None) -> Usage | None:
         return None
     if not isinstance(usage, Usage):
         raise UsageError(f"usage is a {type(usage).__name__}: give a Usage(prompt=..., completion=...)")
-    counts = (usage.prompt, usage.completion, usage.cached, usage.calls, 0 if usage.cost is None else usage.cost)
-    if any(type(count) is not int or not 0 <= count < 2**53 for count in counts) or usage.cached > usage.prompt:
-        raise UsageError(f"usage must be whole numbers of at least 0, cached at most prompt: {usage}")
+    for count in (usage.prompt, usage.completion, usage.cached, usage.calls, 0 if usage.cost is None else usage.cost):
+        if type(count) is not int or not 0 <= count < _TOO_MUCH:
+            raise UsageError(f"usage must be whole numbers of at least 0: {usage}")
+    if usage.cached > usage.prompt:
+        raise UsageError(f"cached tokens are part of the prompt, and cannot be more: {usage}")
     return usage
 
 
@@ -267,7 +270,7 @@ class Performer:
             value, scoring = _unpack(value)
         except UsageError as error:
             return failure(command, error), ""
-        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        real = type(value) is float or (isinstance(value, numbers.Real) and not isinstance(value, bool))
         if not real or not math.isfinite(value) or not -TOLERANCE <= value <= 1 + TOLERANCE:
             message = f"the reward of task {task!r} is {value!r}: it must be a number in [0, 1]"
             used = usage if scoring is None else _together(usage, scoring)

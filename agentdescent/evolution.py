@@ -15,7 +15,7 @@ from agentdescent.budget.tariff import Tariff
 from agentdescent.budget.usage import Amount
 from agentdescent.driver import DEADLINE, Cancellation, Observer, Run, run_blocking
 from agentdescent.effects import Ports, describe, ports_of
-from agentdescent.engine.event import Event, StopReason
+from agentdescent.engine.event import Event, Judged, StopReason
 from agentdescent.engine.spec import Admission, Fusion, GateOrder, Setup, Spec, Staleness
 from agentdescent.engine.state import State
 from agentdescent.engine.validation import check, check_caps
@@ -28,12 +28,10 @@ from agentdescent.history.outcomes import outcomes
 from agentdescent.history.rounds import RoundInfo, Tally
 from agentdescent.history.spend import by_subject
 from agentdescent.history.summary import BudgetSummary, summarise
-from agentdescent.merge.acceptance import Acceptance
+from agentdescent.merge.acceptance import MILLION, Acceptance
 from agentdescent.merge.scores import Scores
 from agentdescent.merge.verdict import Outcome
 from agentdescent.ports import Log, Repeat, Task
-
-MILLION = 1_000_000
 
 
 class EvolutionResult(msgspec.Struct, frozen=True):
@@ -94,8 +92,9 @@ class _Watcher:
         self.on_round = on_round
 
     def fold(self, event: Event, state: State) -> RoundInfo | None:
-        self.saved = gates.observe(self.saved, event, state)
-        self.junk += gates.doubt(event)
+        if isinstance(event, Judged):
+            self.saved = gates.observe(self.saved, event, state)
+            self.junk += gates.doubt(event)
         self.tally, done = rounds.observe(self.tally, event, state)
         if done is not None:
             self.history.append(done)

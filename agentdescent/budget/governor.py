@@ -216,6 +216,7 @@ def untold(governor: Governor, limit: int) -> Literal["tokens", "cost"] | None:
 
 def _observe(governor: Governor, kind: Kind, reserved: Amount, total: Amount, *, first: bool) -> Governor:
     largest = governor.largest_solve if kind == "solve" else governor.largest_propose
+    crossed = total.tokens > reserved.tokens or total.cost > reserved.cost or total.calls > reserved.calls
     if largest is not None:
         total = Amount(
             max(total.tokens, largest.tokens),
@@ -223,7 +224,6 @@ def _observe(governor: Governor, kind: Kind, reserved: Amount, total: Amount, *,
             max(total.calls, largest.calls),
             total.rollouts,
         )
-    crossed = total.tokens > reserved.tokens or total.cost > reserved.cost or total.calls > reserved.calls
     if crossed and not first:
         governor = replace(governor, crossings=governor.crossings + 1)
     if not fits(replace(governor, due=NOTHING, held=NOTHING), NOTHING):

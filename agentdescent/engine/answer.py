@@ -46,8 +46,11 @@ def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> 
         raise IllegalEvent(f"an outcome for command {event.id} before that of {oldest(state.window)}")
     decided, window = take(state.window, event.id)
     command = decided.command
-    kind: Kind = "solve" if isinstance(command, Rollout) else "propose"
-    purpose: Purpose = command.purpose if isinstance(command, Rollout) else "propose"
+    if isinstance(command, Rollout):
+        kind: Kind = "solve"
+        purpose: Purpose = command.purpose
+    else:
+        kind = purpose = "propose"
     if isinstance(event, Abandoned):
         governor = replace(state.governor, due=subtract(state.governor.due, command.reserve))
         if event.started:
@@ -56,16 +59,14 @@ def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> 
     scoring = event.scoring if isinstance(event, RolledOut) else None
     governor = settle(state.governor, kind, purpose, command.reserve, event.usage, scoring)
     state = _report(replace(state, window=window, governor=governor), event)
-    if isinstance(event, Failed):
-        why = FailureEvidence(event.kind, event.message)
-        return _not_answered(state, decided, decided.attempt + 1, why)
-    if isinstance(event, Proposed) and isinstance(command, Propose):
+    if isinstance(event, RolledOut):
+        if isinstance(command, Rollout) and 0 <= event.score <= 1_000_000:
+            return _rolled_out(state, event, decided, command)
+    elif isinstance(event, Failed):
+        return _not_answered(state, decided, decided.attempt + 1, FailureEvidence(event.kind, event.message))
+    elif isinstance(command, Propose):
         return proposed(state, event, decided.worker)
-    if isinstance(event, RolledOut) and isinstance(command, Rollout):
-        if not 0 <= event.score <= 1_000_000:
-            raise IllegalEvent(f"a score of {event.score} millionths for command {event.id}")
-        return _rolled_out(state, event, decided, command)
-    raise IllegalEvent(f"{type(event).__name__} for command {event.id}, which is a {type(command).__name__}")
+    raise IllegalEvent(f"{event} answers command {event.id}, which is a {type(command).__name__}")
 
 
 def _report(state: State, event: RolledOut | Proposed | Failed) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentdescent.engine.event import Event, Judged
+from agentdescent.engine.event import Judged
 from agentdescent.engine.state import State
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record
@@ -16,17 +16,17 @@ class Savings(Record, frozen=True):
     tokens: int = 0
 
 
-def doubt(event: Event) -> float:
+def doubt(event: Judged) -> float:
     """1 - P of a commit: the probability that it is no improvement, by the evidence that it was kept on. Summed over
-    a run, the expected number of junk commits. 0.0 for any other event."""
-    if isinstance(event, Judged) and event.outcome == "committed" and isinstance(event.evidence, GateEvidence):
+    a run, the expected number of junk commits. 0.0 for any other verdict."""
+    if event.outcome == "committed" and isinstance(event.evidence, GateEvidence):
         return 1.0 - event.evidence.p / 1_000_000
     return 0.0
 
 
-def observe(savings: Savings, event: Event, state: State) -> Savings:
-    """Fold an event; `state` is the one after it."""
-    if not isinstance(event, Judged) or not isinstance(event.evidence, GateEvidence):
+def observe(savings: Savings, event: Judged, state: State) -> Savings:
+    """Fold a verdict; `state` is the one after it."""
+    if not isinstance(event.evidence, GateEvidence):
         return savings
     spared = event.evidence.total - event.evidence.answered
     if spared == 0:

@@ -36,7 +36,10 @@ class Tally(Record, frozen=True):
 def observe(tally: Tally, event: Event, state: State) -> tuple[Tally, RoundInfo | None]:
     """Fold an event; `state` is the one after it. Returns the round that it completes, if it does."""
     current = tally.current
-    if isinstance(event, Judged):
+    if isinstance(event, Decided):
+        if event.round == current.round:
+            return tally, None
+    elif isinstance(event, Judged):
         won = event.outcome == "committed"
         return replace(
             tally,
@@ -47,11 +50,10 @@ def observe(tally: Tally, event: Event, state: State) -> tuple[Tally, RoundInfo 
                 reasons=_count(current.reasons, event.outcome),
             ),
         ), None
-    if isinstance(event, GateOpened):
+    elif isinstance(event, GateOpened):
         fused = current.fused + (len(event.contributors) > 1)
         return replace(tally, current=replace(current, considered=current.considered + 1, fused=fused)), None
-    begins = isinstance(event, Decided) and event.round != current.round
-    if not begins and not isinstance(event, Stopped):
+    elif not isinstance(event, Stopped):
         return tally, None
     used = subtract(state.governor.spent, tally.spent)
     done = replace(
