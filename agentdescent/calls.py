@@ -20,6 +20,7 @@ from agentdescent.effects import Performer, Result, failure
 from agentdescent.engine.event import Decided, Failed
 from agentdescent.ports import Answer
 
+Arrive: TypeAlias = Callable[[Result], None]
 Work: TypeAlias = "Callable[[], Result | Awaitable[Result]]"
 _Item: TypeAlias = "tuple[Future[Result | Awaitable[Result]], Work] | None"
 
@@ -81,27 +82,40 @@ class Caller:
         except Exception as error:  # whatever a port raises is a fact about this call
             return failure(effect.decided.command, error), ""
 
-    async def perform(self, effect: Effect) -> Result:
-        """Call a port in a thread or on the loop; an outcome whatever happens, but when the run itself is cancelled."""
+    async def perform(self, effect: Effect, arrive: Arrive) -> None:
+        """Call a port in a thread or on the loop. `arrive` is told once what came of it, in the very step in which the
+        answer came; never, when the run itself is cancelled."""
         threaded = self.performer.mode(effect.decided.command) == "thread"
-        return await self.within_deadline(effect, self._in_thread(effect) if threaded else self._on_loop(effect))
+        await self.within_deadline(effect, self._in_thread(effect) if threaded else self._on_loop(effect), arrive)
 
-    async def within_deadline(self, effect: Effect, work: Awaitable[Result]) -> Result:
-        """What the work comes to, or that it came to nothing in time."""
-        command = effect.decided.command
-        task = asyncio.ensure_future(work)
+    async def within_deadline(self, effect: Effect, work: Awaitable[Result], arrive: Arrive) -> None:
+        """As `perform`, for a call that has begun."""
+        command, left = effect.decided.command, False
+
+        async def answer() -> None:
+            try:
+                result = await work
+            except asyncio.CancelledError:
+                if left:
+                    raise
+                result = Failed(command.id, "provider", "the port cancelled its own call"), ""
+            except Exception as error:  # whatever a port raises is a fact about this call
+                result = failure(command, error), ""
+            if not left:
+                arrive(result)
+
+        task = asyncio.ensure_future(answer())
         try:
             await asyncio.wait({task}, timeout=self.deadline)
         finally:
-            finished = task.done()
-            if not finished:
+            left = True
+            unanswered = not task.done()
+            if unanswered:
                 task.cancel()
-        if not finished:
-            return Failed(command.id, "timeout", f"no answer within {self.deadline:g} s"), ""
-        if task.cancelled():
-            return Failed(command.id, "provider", "the port cancelled its own call"), ""
-        error = task.exception()
-        return (failure(command, error), "") if error is not None else task.result()
+        if unanswered:
+            arrive((Failed(command.id, "timeout", f"no answer within {self.deadline:g} s"), ""))
+        else:
+            task.result()  # what `arrive` raised
 
     def close(self) -> None:
         self._threads.close()

@@ -155,7 +155,7 @@ class Run:
         self._texts: OrderedDict[str, tuple[Entries, str]] = OrderedDict()
         self._outputs: dict[int, str] = {}  # by worker: of the rollout that a proposal may be asked about
         self._arrival = asyncio.Event()
-        self._broken: OSError | None = None
+        self._broken: BaseException | None = None
         self._durable = 0  # how many of the pending effects were decided before the last sync
         self._in_flight = 0
         self._batches = 0
@@ -334,7 +334,13 @@ class Run:
         self._in_flight += 1
         task = asyncio.create_task(work)
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ran)
+
+    def _ran(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._broken = task.exception()
+            self._arrival.set()
 
     def _perform_inline(self, effect: Effect) -> None:
         began = self.clock()
@@ -346,9 +352,15 @@ class Run:
 
     async def _perform(self, effect: Effect, begun: Awaitable[Result] | None = None) -> None:
         began, caller = self.clock(), self.caller
-        result = await (caller.perform(effect) if begun is None else caller.within_deadline(effect, begun))
-        self._in_flight -= 1  # before the answer wakes the loop, which may then start another
-        self._arrive(effect.decided, result, self.clock() - began)
+
+        def arrive(result: Result) -> None:
+            self._in_flight -= 1  # before the answer wakes the loop, which may then start another
+            self._arrive(effect.decided, result, self.clock() - began)
+
+        if begun is None:
+            await caller.perform(effect, arrive)
+        else:
+            await caller.within_deadline(effect, begun, arrive)
 
     def _arrive(self, decided: Decided, result: Result, seconds: float) -> None:
         outcome, output = result

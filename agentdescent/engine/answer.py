@@ -60,13 +60,15 @@ def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> 
     governor = settle(state.governor, kind, purpose, command.reserve, event.usage, scoring)
     state = _report(replace(state, window=window, governor=governor), event)
     if isinstance(event, RolledOut):
-        if isinstance(command, Rollout) and 0 <= event.score <= 1_000_000:
+        if not 0 <= event.score <= 1_000_000:
+            raise IllegalEvent(f"a score of {event.score} millionths for command {event.id}")
+        if isinstance(command, Rollout):
             return _rolled_out(state, event, decided, command)
     elif isinstance(event, Failed):
         return _not_answered(state, decided, decided.attempt + 1, FailureEvidence(event.kind, event.message))
     elif isinstance(command, Propose):
         return proposed(state, event, decided.worker)
-    raise IllegalEvent(f"{event} answers command {event.id}, which is a {type(command).__name__}")
+    raise IllegalEvent(f"{type(event).__name__} for command {event.id}, which is a {type(command).__name__}")
 
 
 def _report(state: State, event: RolledOut | Proposed | Failed) -> State:

@@ -35,11 +35,15 @@ def chain(previous: str, event: bytes) -> str:
     return hashlib.blake2b(previous.encode() + event, digest_size=16).hexdigest()
 
 
+def _line(n: int, event: bytes, digest: str) -> bytes:
+    return b'{"n":%d,"event":%b,"digest":"%b"}' % (n, event, digest.encode())
+
+
 def encode(n: int, previous: str, event: Event) -> tuple[bytes, str]:
     """The line of event `n` (with its newline) and the digest after it."""
     body = _encoder.encode(event)
     after = chain(previous, body)
-    return b'{"n":%d,"event":%b,"digest":"%b"}\n' % (n, body, after.encode()), after
+    return _line(n, body, after) + b"\n", after
 
 
 def decode(line: bytes, n: int, previous: str) -> tuple[Event, str]:
@@ -51,8 +55,9 @@ def decode(line: bytes, n: int, previous: str) -> tuple[Event, str]:
         raise CorruptLog(f"line {n + 1} of the log cannot be read: {error}", n + 1) from error
     if parts.n != n:
         raise CorruptLog(f"line {n + 1} of the log holds event {parts.n}: a line was removed, moved or repeated", n + 1)
-    after = chain(previous, bytes(parts.event))
-    if after != parts.digest:
+    body = bytes(parts.event)
+    after = chain(previous, body)
+    if after != parts.digest or line.rstrip(b"\n") != _line(n, body, after):
         raise CorruptLog(f"line {n + 1} of the log does not match its digest: it was edited or damaged", n + 1)
     return event, after
 

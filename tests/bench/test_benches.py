@@ -72,9 +72,17 @@ def test_crash(tmp_path: Path) -> None:
 
 FORGETFUL = """
 import sys
+from agentdescent.engine.event import Outcome
 from agentdescent_adapters.disk import DiskLog
 from bench import crash
-DiskLog.recall = lambda self, ids: {}
+
+recall = DiskLog.recall
+
+def forget(log, ids):
+    folded = {event.id for event in log.events() if isinstance(event, Outcome)}
+    return {command: answer for command, answer in recall(log, ids).items() if command in folded}
+
+DiskLog.recall = forget
 sys.exit(crash.main())
 """
 
