@@ -216,6 +216,7 @@ TARGETS = (
     "charged_outside_over_log",
     "charged_log_over_cap",
     "not_replayed",
+    "returned_lost",
 )
 """What has to be 0."""
 

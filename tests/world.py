@@ -321,6 +321,8 @@ class Watch:
                 self._committed(before, event, after)
             case Stopped():
                 assert self.won is None, f"{self.won} was judged committed and never was"
+                gates = () if before.sweep is None else before.sweep.gates
+                assert {gate.status for gate in gates} <= {"open", "stale"}, "a gate was paid for and not judged"
                 assert event.unresolved == tuple(sorted(self.subjects))
                 self.halted = True
             case Promoted():
