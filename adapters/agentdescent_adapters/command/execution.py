@@ -120,6 +120,8 @@ def _execute(job: Job, options: Options, log: DiskLog, run: str, *, quiet: bool,
         )
 
     code = 0
+    # A signal that comes when all is settled must not undo it: what is left is to say so.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         result = run_blocking(make, signals=(signal.SIGINT, signal.SIGTERM))
     except RunError as error:
@@ -128,7 +130,10 @@ def _execute(job: Job, options: Options, log: DiskLog, run: str, *, quiet: bool,
         result, code = error.result, FAILED
     except KeyboardInterrupt:
         raise StoppedAtOnce(seen[0].signal or signal.SIGINT if seen else signal.SIGINT) from None
-    if seen and seen[0].signal is not None:
+    finally:
+        if not seen or seen[0].signal is None:
+            signal.signal(signal.SIGINT, before)
+    if seen[0].signal is not None:
         code = 128 + seen[0].signal
     return Ended(result, run, code, _baselines(job, result))
 

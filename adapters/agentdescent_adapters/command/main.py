@@ -225,14 +225,24 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # whatever the locale says: rules and labels are of any language
             stream.reconfigure(encoding="utf-8", errors="replace")
     try:
+        return _run(argv)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except OSError:  # nobody reads it any more; the interpreter's own flush would change the exit code
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _run(argv: list[str] | None) -> int:
+    try:
         return _dispatch(_parser().parse_args(argv))
     except StoppedAtOnce as stopped:
         print(f"agentdescent: {stopped}", file=sys.stderr)
         return stopped.code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # nobody reads what is printed any more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
         return FAILED
     except UsageError as error:
         print(f"agentdescent: {error}", file=sys.stderr)
