@@ -47,10 +47,9 @@ from agentdescent.record import replace
 
 DEADLINE = 120.0
 _TEXTS = 32
-
 _YIELD_EVERY = 64
+_PATIENCE = 1.0
 T = TypeVar("T")
-
 
 Observer = Callable[[Event, State], None]
 """Told of every event after it was appended and folded; must not change anything."""
@@ -405,14 +404,29 @@ def run_blocking(
         asyncio.get_running_loop()
     except RuntimeError:
         with _interruptible(cancellation, signals):
-            return asyncio.run(main())
+            return _run_to_end(main())
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(asyncio.run, main())
+        future = pool.submit(_run_to_end, main())
         try:
             return future.result()
         except KeyboardInterrupt:
             cancellation.request()
             return future.result()
+
+
+def _run_to_end(main: Coroutine[Any, Any, T]) -> T:
+    """As asyncio.run, which would wait for ever for a port that swallows its cancellation."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=_PATIENCE))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
 
 
 @contextmanager

@@ -250,6 +250,33 @@ def test_22_a_hung_thread_keeps_neither_the_run_nor_the_process() -> None:
     assert done.stdout == "the base cannot be scored: task t7: no answer within 0.1 s\n"
 
 
+def test_a_port_that_swallows_its_cancellation_keeps_neither() -> None:
+    code = textwrap.dedent("""
+        import asyncio
+        from agentdescent import Task, evolve
+
+        async def run(rendered, task):
+            while task.id == "t7":
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    pass
+            return "wrong"
+
+        async def propose(rendered, task, output, score):
+            return "rule"
+
+        tasks = [Task(f"t{i}", "m") for i in range(20)]
+        try:
+            evolve(tasks, lambda task, output: 0.0, run=run, propose=propose, rounds=2, deadline=0.1, attempts=1,
+                   heldout_share=0.9, shuffle=False)
+        except Exception as error:
+            print(error)
+    """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "the base cannot be scored: task t7: no answer within 0.1 s\n"
+
+
 def test_a_test_that_was_interrupted_goes_on_where_it_was() -> None:
     log = MemoryLog()
 
