@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import NamedTuple, TypeAlias
 
 from agentdescent.artifact.diff import Entries
-from agentdescent.effects import Performer, Result, failure
+from agentdescent.effects import Mode, Performer, Result, failure
 from agentdescent.engine.event import Decided, Failed
 from agentdescent.ports import Answer
 
@@ -26,12 +26,14 @@ _Item: TypeAlias = "tuple[Future[Result | Awaitable[Result]], Work] | None"
 
 
 class Effect(NamedTuple):
-    """A decided command with the artifact it names, and for a proposal the output of the rollout it is about."""
+    """A decided command with the artifact it names, for a proposal the output of the rollout it is about, and how it
+    is called."""
 
     decided: Decided
     entries: Entries
     text: str
     output: str
+    mode: Mode
 
 
 class Threads:
@@ -85,8 +87,8 @@ class Caller:
     async def perform(self, effect: Effect, arrive: Arrive) -> None:
         """Call a port in a thread or on the loop. `arrive` is told once what came of it, in the very step in which the
         answer came; never, when the run itself is cancelled."""
-        threaded = self.performer.mode(effect.decided.command) == "thread"
-        await self.within_deadline(effect, self._in_thread(effect) if threaded else self._on_loop(effect), arrive)
+        work = self._in_thread(effect) if effect.mode == "thread" else self._on_loop(effect)
+        await self.within_deadline(effect, work, arrive)
 
     async def within_deadline(self, effect: Effect, work: Awaitable[Result], arrive: Arrive) -> None:
         """As `perform`, for a call that has begun."""

@@ -23,7 +23,7 @@ from agentdescent.artifact.strategy import render
 from agentdescent.budget.governor import fits
 from agentdescent.budget.usage import NOTHING
 from agentdescent.calls import Caller, Effect
-from agentdescent.effects import Mode, Performer, Ports, Result
+from agentdescent.effects import Performer, Ports, Result
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.decision import Wait, decide, halting
 from agentdescent.engine.draw import seeded
@@ -181,11 +181,15 @@ class Run:
                     self._record(step)
                     continue
                 answer = self._admissible(step)
+                started = answer is None and self._start()
+                if started:
+                    answer = self._admissible(step)  # of an effect that returned at once
                 if answer is not None:
                     self._record(answer)
-                elif not self._start():
+                elif not started:
                     await self._await_arrival(began)
-                elif self._batches % _YIELD_EVERY == 0:
+                if self._batches >= _YIELD_EVERY:
+                    self._batches = 0
                     await asyncio.sleep(0)
             self.log.sync()
             return self.state
@@ -299,7 +303,8 @@ class Run:
             self._texts[artifact] = found
             if len(self._texts) > _TEXTS:
                 self._texts.popitem(last=False)
-        return Effect(decided, *found, self._outputs.get(decided.worker, ""))
+        mode = self.caller.performer.mode(decided.command)
+        return Effect(decided, *found, self._outputs.get(decided.worker, ""), mode)
 
     def _start(self) -> bool:
         """Start what may start, everything that led to it made durable first. True when anything was.
@@ -317,17 +322,14 @@ class Run:
         while self._durable and self._may_start(pending[0]):
             effect = pending.popleft()
             self._durable -= 1
-            if self._mode(effect) == "inline":
+            if effect.mode == "inline":
                 self._perform_inline(effect)
                 break
             self._spawn(self._perform(effect))
         return True
 
-    def _mode(self, effect: Effect) -> Mode:
-        return self.caller.performer.mode(effect.decided.command)
-
     def _may_start(self, effect: Effect) -> bool:
-        return self._in_flight < self.capacity or self._mode(effect) == "inline"
+        return self._in_flight < self.capacity or effect.mode == "inline"
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._in_flight += 1

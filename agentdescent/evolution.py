@@ -15,7 +15,7 @@ from agentdescent.budget.tariff import Tariff
 from agentdescent.budget.usage import Amount
 from agentdescent.driver import DEADLINE, Cancellation, Observer, Run, run_blocking
 from agentdescent.effects import Ports, describe, ports_of
-from agentdescent.engine.event import Event, Judged, StopReason
+from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
 from agentdescent.engine.spec import Admission, Fusion, GateOrder, Setup, Spec, Staleness
 from agentdescent.engine.state import State
 from agentdescent.engine.validation import check, check_caps
@@ -101,6 +101,8 @@ class _Watcher:
         return done
 
     def __call__(self, event: Event, state: State) -> None:
+        if isinstance(event, RolledOut):  # half of all events, of which no projection wants to know
+            return
         done = self.fold(event, state)
         if done is not None and self.on_round is not None:
             self.on_round(done)
