@@ -198,9 +198,12 @@ def play(
     meddle: Meddler | None = None,
     log: Sequence[Event] = (),
     watched: bool = True,
-    limit: int = 20_000,
+    limit: int = 5_000,
 ) -> tuple[State, list[Event]]:
-    """A run in this world from the end of `log` to Stopped; AssertionError when any invariant breaks on the way."""
+    """A run in this world from the end of `log` (whose job it then is) to Stopped; AssertionError when any invariant
+    breaks on the way."""
+    if log and isinstance(log[0], Started):
+        spec, setup = log[0].spec, log[0].setup
     state, events = initial(spec, setup), list[Event]()
     watch = Watch(world) if watched else None
     draw = seeded(spec.seed)

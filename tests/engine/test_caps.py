@@ -379,22 +379,34 @@ def test_a_rollout_that_cannot_be_asked_again_makes_way_for_the_next_turn() -> N
 
 
 def test_a_proposal_that_does_not_fit_makes_way_for_the_next_turn() -> None:
-    """The output is larger than the estimate had it: its proposal would cost 4,000 and more, the next path 351."""
+    """The large rollout failed once, so that its proposal (8,060) does not fit into the 640 that are left. What was
+    expected of it is no reason to end: a path costs 360."""
     spec, setup = uneven()
-    setup = replace(setup, tariff=replace(setup.tariff, output_limit=4_000, propose=setup.tariff.solve))
-
-    class Talkative(Meter, frozen=True):
-        def reply(self, setup: Setup, strategy: Strategy, command: Command, entries: Entries) -> Outcome:
-            outcome = super().reply(setup, strategy, command, entries)
-            long = isinstance(command, Rollout) and (command.purpose, command.task) == ("rollout", 5)
-            return replace(outcome, size=9_999) if long and isinstance(outcome, RolledOut) else outcome
-
-    setup = replace(setup, tasks=tuple(replace(task, size=0) for task in setup.tasks))
-    world = Talkative()
-    spec = replace(spec, n_workers=2, caps=Caps(tokens=2_400, rounds=50))
-    state, log = play(spec, setup, world)
-    assert [task for _, task, _ in turns(log)][:4] == [4, 5, 6, 7]
-    proposed = {one.command.task for one in calls(log, "propose") if isinstance(one.command, Propose)}
-    assert 5 not in proposed
-    assert end_of(log).reason == "max_tokens"
+    setup = replace(setup, tariff=replace(setup.tariff, propose=setup.tariff.solve))
+    spec = replace(spec, caps=Caps(tokens=240 + 2 * 8_060 + 640, rounds=50))
+    state, log = play(spec, setup, Meter(fails=((4, "timeout", 8_060),)))
+    assert turns(log) == [(1, 4, 0), (1, 4, 1), (2, 5, 0)]
+    assert [event.outcome for event in log if isinstance(event, Judged)] == ["below-threshold"]
+    assert (end_of(log), state.expected) == (Stopped("max_tokens"), Amount())
     assert 0 <= free(state) < cheapest_path(state).tokens
+
+
+def test_with_more_money_a_proposal_is_made_before_its_worker_starts_another_turn() -> None:
+    """Worker 1 is stuck with its large rollout when the money ends. It goes on where it was, once."""
+    spec, setup = uneven()
+    sizes = [0, 0, 0, 0, 0, 8_000, 0, 0, 0, 0]
+    tasks = tuple(replace(task, size=size) for task, size in zip(setup.tasks, sizes, strict=True))
+    setup = replace(setup, tasks=tasks, tariff=replace(setup.tariff, propose=setup.tariff.solve))
+    spec = replace(spec, n_workers=2, caps=Caps(tokens=240 + 60 + 60 + 2 * 8_060 + 300, rounds=1))
+    world = Meter(fails=((5, "timeout", 8_060),))
+    _, log = play(spec, setup, world)
+    assert end_of(log) == Stopped("rounds")
+    assert [one.worker for one in calls(log, "propose")] == [0]
+    _, log = play(spec, setup, world, log=[*log, Amended(Caps(rounds=2))])
+    assert end_of(log) == Stopped("rounds")
+    stuck = calls(log, "rollout")[2].command.id
+    asked = [(one.worker, one.command.rollout) for one in calls(log, "propose") if isinstance(one.command, Propose)]
+    assert [worker for worker, rollout in asked if rollout == stuck] == [1]
+    labels = outcomes(log)
+    assert sorted(labels) == list(range(len(labels)))
+    assert "unresolved" not in labels.values()

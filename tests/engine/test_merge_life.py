@@ -15,11 +15,13 @@ from agentdescent.artifact.strategy import Strategy
 from agentdescent.budget.governor import Purpose
 from agentdescent.engine.command import Command
 from agentdescent.engine.event import (
+    Amended,
     Committed,
     Decided,
     Event,
     Failed,
     GateOpened,
+    Interrupted,
     Judged,
     Outcome,
     Promoted,
@@ -516,6 +518,40 @@ def test_a_stale_union_is_judged_and_its_cards_go_through_the_merge_again() -> N
         Judged(2, "regression", (), gate(0, 1, 250_000, 505_386)),
         Judged(3, "below-threshold", (), gate(1, 1, 500_000, 505_386)),
     ]
+
+
+def test_once_interrupted_a_gate_that_needs_no_more_is_judged_behind_one_that_does() -> None:
+    """Both ask for the one failing task first. Gate 0 would go on, gate 1 is hopeless."""
+    spec, setup = jobs(8, workers=2)
+    spec = replace(spec, shuffle=False, heldout_share=0.5, self_verify=False, open_gates=2, fusion="none")
+
+    def interrupt(state: State, number: int) -> Event | None:
+        both = state.sweep is not None and len(state.sweep.gates) == 2 and state.window.count == 2
+        return Interrupted("cancelled") if both and state.interrupted is None else None
+
+    world = Script(proposals=(a("up3", "a"), a("same", "b")), solved_first=(0, 1, 2))
+    _, log = play(replace(spec, caps=Caps(rounds=1)), setup, world, meddle=interrupt)
+    assert verdicts(log) == [Judged(1, "below-threshold", (), gate(0, 0, 500_000, answered=1))]
+    assert log[-1] == Stopped("cancelled", "", (0,))
+    _, log = play(spec, setup, world, log=[*log, Amended(Caps(rounds=1))])
+    assert verdicts(log)[1:] == [Judged(0, "committed", (), gate(1, 0, 750_000)), committed(0, 0, log, 4)]
+
+
+# --- cards that wait for money ----------------------------------------------------------------------------------------
+
+
+def test_a_card_whose_gate_does_not_fit_waits_while_others_are_judged() -> None:
+    """A text of 2,000 bytes makes a gate of 2,276 tokens. With more money, and no more rounds, it is judged."""
+    proposals = (a("x" * 2_000, "a"), a("up0", "b"))
+    _, log = tell(*proposals, caps=Caps(tokens=1_500, rounds=1))
+    first = [Judged(1, "committed", (), gate(1, 0, 750_000)), committed(1, 0, log, 1)]
+    assert (verdicts(log), log[-1]) == (first, Stopped("rounds", "", (0,)))
+    spec, setup = jobs(8, workers=2)
+    world = Script(proposals=proposals)
+    _, log = play(spec, setup, world, log=[*log, Amended(Caps(tokens=9_000, rounds=1))])
+    assert verdicts(log) == [*first, Judged(0, "below-threshold", (), gate(0, 0, 500_000, 505_386, answered=4))]
+    assert asked(log, "rebase") != []
+    assert log[-1] == Stopped("rounds")
 
 
 # --- promotion --------------------------------------------------------------------------------------------------------
