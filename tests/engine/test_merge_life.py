@@ -549,7 +549,7 @@ def test_a_card_whose_gate_does_not_fit_waits_while_others_are_judged() -> None:
     spec, setup = jobs(8, workers=2)
     world = Script(proposals=proposals)
     _, log = play(spec, setup, world, log=[*log, Amended(Caps(tokens=9_000, rounds=1))])
-    assert verdicts(log) == [*first, Judged(0, "below-threshold", (), gate(0, 0, 500_000, 505_386, answered=4))]
+    assert verdicts(log) == [*first, Judged(0, "below-threshold", (), gate(0, 0, 500_000, 505_386, answered=3))]
     assert asked(log, "rebase") != []
     assert log[-1] == Stopped("rounds")
 
