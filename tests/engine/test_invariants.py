@@ -29,7 +29,7 @@ from agentdescent.engine.state import State
 from agentdescent.history.outcomes import outcomes
 from agentdescent.record import replace
 from tests.strategies import Job, any_job, setups, specs, tight, trouble, worlds
-from tests.world import Kind, Meddler, any_order, calls, play
+from tests.world import Kind, Meddler, any_order, play
 
 FREE = Caps(rounds=3)
 VAST = Caps(tokens=10**12, cost=10**18, calls=10**9, rollouts=10**9, rounds=3)
@@ -216,29 +216,3 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(job: Job, share: float
     _, paused = play(spec, setup, world, meddle=pause)
     assert paused[at : at + 2] == [Interrupted("cancelled"), Amended(spec.caps)]
     assert [event for event in paused if not isinstance(event, Interrupted | Amended)] == straight
-
-
-# --- curtailment ------------------------------------------------------------------------------------------------------
-
-
-def verdicts(log: list[Event]) -> list[tuple[int, str, tuple[int, ...]]]:
-    """Why a rejection was certain depends on what was asked; that it is one does not."""
-    rejected = ("regression", "below-threshold")
-    return [
-        (event.subject, "rejected" if event.outcome in rejected else event.outcome, event.contributors)
-        for event in log
-        if isinstance(event, Judged)
-    ]
-
-
-@given(any_job(failing=False))
-def test_curtailment_changes_no_verdict_and_asks_no_more(job: Job) -> None:
-    spec, setup, world = job
-    spec = replace(spec, caps=FREE, open_gates=1, admission="ordered")
-    _, curtailed = play(replace(spec, curtail=True), setup, world)
-    _, full = play(replace(spec, curtail=False), setup, world)
-    assert verdicts(curtailed) == verdicts(full)
-    assert [event for event in curtailed if isinstance(event, Committed)] == [
-        event for event in full if isinstance(event, Committed)
-    ]
-    assert len(calls(curtailed, "gate")) <= len(calls(full, "gate"))
