@@ -384,16 +384,15 @@ class Watch:
         rate = before.setup.tariff.solve if isinstance(command, Rollout) else before.setup.tariff.propose
         rollouts = int(isinstance(command, Rollout))
         alone = not rate.strict and kind not in self.known
-        if isinstance(event, Abandoned):
-            if event.started:
-                self._charge(purpose, command.reserve, command.reserve.tokens)
-        elif event.usage is None:
+        if isinstance(event, Abandoned) or event.usage is None:
             used = Amount(0, 0, rate.calls, rollouts) if alone else command.reserve
-            self._charge(purpose, used, used.tokens)
+            if not isinstance(event, Abandoned) or event.started:
+                self._charge(purpose, used, used.tokens)
         else:
             total = event.usage.tokens
             self._charge(purpose, Amount(total, cost(rate.prices, event.usage), event.usage.calls, rollouts))
-            self.known.add(kind)
+            if not isinstance(event, Failed):
+                self.known.add(kind)
             if isinstance(event, RolledOut) and event.scoring is not None:
                 scoring = event.scoring
                 total += scoring.tokens

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from agentdescent.budget.tariff import Rate, Tariff, cost, worst
+from agentdescent.budget.tariff import Prices, Rate, Tariff, cost, worst
 from agentdescent.budget.usage import NOTHING, Amount, Usage, add, covers, exceeds, smaller, subtract
 from agentdescent.record import Record, replace
 
@@ -110,9 +110,9 @@ def reservation(governor: Governor, kind: Kind, prompt_bytes: int) -> Amount:
     largest = governor.largest_solve if kind == "solve" else governor.largest_propose
     if largest is None:
         caps, spent, due, held = governor.caps, governor.spent, governor.due, governor.held
-        return Amount(
-            0 if caps.tokens is None else max(0, caps.tokens - spent.tokens - due.tokens - held.tokens),
-            0 if caps.cost is None else max(0, caps.cost - spent.cost - due.cost - held.cost),
+        return Amount(  # at least 1: with nothing free it must not fit
+            0 if caps.tokens is None else max(1, caps.tokens - spent.tokens - due.tokens - held.tokens),
+            0 if caps.cost is None else max(1, caps.cost - spent.cost - due.cost - held.cost),
             terms.calls,
             rollouts,
         )
@@ -164,23 +164,25 @@ def settle(
     reserved: Amount,
     usage: Usage | None,
     scoring: Usage | None = None,
+    *,
+    failed: bool = False,
 ) -> Governor:
     """An effect ended: its reservation is no longer due, and what it used is spent.
 
     Unknown usage is settled at the reservation and counted as assumed; under an observed ceiling of which
     nothing is known yet, at nothing. A strict reservation that was crossed is an overrun; an observed one
-    that was crossed raises the bound, and is an overrun only when it crosses the cap itself.
+    that was crossed raises the bound, and is an overrun only when it crosses the cap itself. The first bound is that
+    of an effect that did not fail: a refusal costs next to nothing, and says nothing of what an answer costs.
     """
     terms = governor.tariff.solve if kind == "solve" else governor.tariff.propose
     rollouts = 1 if kind == "solve" else 0
     due = subtract(governor.due, reserved)
     if usage is None:
-        lost = Amount(0, 0, terms.calls, rollouts) if alone(governor, kind) else reserved
-        return spend(_silent(replace(governor, due=due), kind), purpose, lost, lost.tokens)
+        return _lose(_silent(replace(governor, due=due), kind), kind, purpose, reserved)
     total = Amount(usage.prompt + usage.completion, cost(terms.prices, usage), usage.calls, rollouts)
     ledger = _charge(governor.ledger, purpose, total, 0)
     if scoring is not None:
-        judged = Amount(scoring.tokens, cost(terms.prices, scoring), scoring.calls, 0)
+        judged = Amount(scoring.tokens, _cost_of_both(terms.prices, usage, scoring) - total.cost, scoring.calls, 0)
         ledger = _charge(ledger, "score", judged, 0)
         total = add(total, judged)
     after = replace(governor, due=due, spent=add(governor.spent, total), ledger=ledger, reported=governor.reported + 1)
@@ -189,7 +191,28 @@ def settle(
     if terms.strict:
         declared = total if terms.prices is not None else replace(total, cost=0)
         return replace(after, overrun=True) if exceeds(declared, reserved) else after
-    return _observe(after, kind, reserved, total, first=alone(governor, kind))
+    first = alone(governor, kind)
+    return _observe(after, kind, reserved, total, first=first, teaches=not (first and failed))
+
+
+def abandon(governor: Governor, kind: Kind, purpose: Purpose, reserved: Amount, *, started: bool) -> Governor:
+    """An effect that will not be answered: charged as one of unknown usage if it started, else not at all."""
+    freed = replace(governor, due=subtract(governor.due, reserved))
+    return _lose(freed, kind, purpose, reserved) if started else freed
+
+
+def _lose(governor: Governor, kind: Kind, purpose: Purpose, reserved: Amount) -> Governor:
+    rollouts = 1 if kind == "solve" else 0
+    lost = Amount(0, 0, rate(governor, kind).calls, rollouts) if alone(governor, kind) else reserved
+    return spend(governor, purpose, lost, lost.tokens)
+
+
+def _cost_of_both(prices: Prices | None, usage: Usage, scoring: Usage) -> int:
+    """The money of a solve and its score, rounded up once, as their worst case is."""
+    if usage.cost is not None or scoring.cost is not None:
+        return cost(prices, usage) + cost(prices, scoring)
+    prompt, completion = usage.prompt + scoring.prompt, usage.completion + scoring.completion
+    return cost(prices, Usage(prompt, completion, usage.cached + scoring.cached))
 
 
 def _silent(governor: Governor, kind: Kind) -> Governor:
@@ -214,7 +237,9 @@ def untold(governor: Governor, limit: int) -> Literal["tokens", "cost"] | None:
     return None
 
 
-def _observe(governor: Governor, kind: Kind, reserved: Amount, total: Amount, *, first: bool) -> Governor:
+def _observe(
+    governor: Governor, kind: Kind, reserved: Amount, total: Amount, *, first: bool, teaches: bool
+) -> Governor:
     largest = governor.largest_solve if kind == "solve" else governor.largest_propose
     crossed = total.tokens > reserved.tokens or total.cost > reserved.cost or total.calls > reserved.calls
     if largest is not None:
@@ -228,6 +253,8 @@ def _observe(governor: Governor, kind: Kind, reserved: Amount, total: Amount, *,
         governor = replace(governor, crossings=governor.crossings + 1)
     if not fits(replace(governor, due=NOTHING, held=NOTHING), NOTHING):
         governor = replace(governor, overrun=True)
+    if not teaches:
+        return governor
     if kind == "solve":
         return replace(governor, largest_solve=total)
     return replace(governor, largest_propose=total)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from agentdescent import vector
-from agentdescent.budget.governor import Kind, Purpose, settle, spend, untold
-from agentdescent.budget.usage import subtract
+from agentdescent.budget.governor import Kind, Purpose, abandon, settle, untold
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import (
     Abandoned,
@@ -52,12 +51,11 @@ def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> 
     else:
         kind = purpose = "propose"
     if isinstance(event, Abandoned):
-        governor = replace(state.governor, due=subtract(state.governor.due, command.reserve))
-        if event.started:
-            governor = spend(governor, purpose, command.reserve, command.reserve.tokens)
+        governor = abandon(state.governor, kind, purpose, command.reserve, started=event.started)
         return _not_answered(replace(state, window=window, governor=governor), decided, decided.attempt, None)
     scoring = event.scoring if isinstance(event, RolledOut) else None
-    governor = settle(state.governor, kind, purpose, command.reserve, event.usage, scoring)
+    failed = isinstance(event, Failed)
+    governor = settle(state.governor, kind, purpose, command.reserve, event.usage, scoring, failed=failed)
     state = _report(replace(state, window=window, governor=governor), event)
     if isinstance(event, RolledOut):
         if not 0 <= event.score <= 1_000_000:

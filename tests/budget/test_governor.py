@@ -274,3 +274,24 @@ def test_a_governor_is_a_value() -> None:
     assert STRICT.spent == NOTHING
     assert STRICT.ledger == ()
     assert used.spent == Amount(10)
+
+
+def test_money_of_a_solve_and_its_score_is_rounded_once() -> None:
+    rate = Rate(strict=True, overhead=1, ceiling=1, calls=2, prices=Prices(37_500, 37_500))
+    governor = Governor(Caps(cost=10**6), Tariff(rate, rate))
+    amount = reservation(governor, "solve", 0)
+    after = settle(reserve(governor, amount), "solve", "base", amount, Usage(prompt=1), Usage(completion=1))
+    assert (after.overrun, after.spent.cost, amount.cost) == (False, 75, 75)
+
+
+def test_a_first_call_that_failed_teaches_nothing() -> None:
+    governor = Governor(Caps(tokens=50_000), Tariff())
+    amount = reservation(governor, "solve", 10)
+    assert amount.tokens == 50_000
+    after = settle(reserve(governor, amount), "solve", "base", amount, Usage(prompt=2), failed=True)
+    assert (after.spent.tokens, reservation(after, "solve", 10).tokens) == (2, 49_998)
+
+
+def test_with_nothing_free_an_unknown_call_does_not_fit() -> None:
+    governor = Governor(Caps(tokens=100), Tariff(), spent=Amount(100))
+    assert not fits(governor, reservation(governor, "solve", 10))
