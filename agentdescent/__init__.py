@@ -23,7 +23,7 @@ from agentdescent.history.replay import replay
 from agentdescent.ports import Answer, CallFailed, Task
 
 if TYPE_CHECKING:
-    from agentdescent.driver import Cancellation
+    from agentdescent.blocking import Cancellation
     from agentdescent.evolution import EvolutionResult, async_evolve, evolve
 
 __version__ = "0.1.0"
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 _LATER = {
-    "Cancellation": "agentdescent.driver",
+    "Cancellation": "agentdescent.blocking",
     "EvolutionResult": "agentdescent.evolution",
     "async_evolve": "agentdescent.evolution",
     "evolve": "agentdescent.evolution",

@@ -8,18 +8,16 @@ be admitted.
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
 
 from agentdescent import vector
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
+from agentdescent.blocking import Cancellation
 from agentdescent.budget.governor import fits
 from agentdescent.budget.usage import NOTHING
 from agentdescent.calls import Caller, Effect
@@ -33,85 +31,23 @@ from agentdescent.engine.event import (
     Decided,
     Event,
     Interrupted,
-    InterruptReason,
     Outcome,
     Started,
 )
 from agentdescent.engine.spec import Setup, Spec
-from agentdescent.engine.state import State, initial
+from agentdescent.engine.state import State
 from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
 from agentdescent.errors import AgentDescentError, CorruptLog, IllegalEvent, UsageError
 from agentdescent.ports import Log, Task
 from agentdescent.record import replace
+from agentdescent.recovery import Observer, recover
 
 DEADLINE = 120.0
 _TEXTS = 32
 _YIELD_EVERY = 64
-_PATIENCE = 1.0
-T = TypeVar("T")
-
-Observer = Callable[[Event, State], None]
-"""Told of every event after it was appended and folded; must not change anything."""
 
 RESUMABLE: tuple[str, ...] = ("cancelled", "stop_when", "max_seconds", "error", "overrun")
-
-
-class Cancellation:
-    """Asks a run, from any thread or a signal handler, to take no new work and settle. `signal`: the number of the
-    signal that asked, if one did."""
-
-    def __init__(self) -> None:
-        self.reason: InterruptReason | None = None
-        self.signal: int | None = None
-        self._wake: Callable[[], None] | None = None
-
-    def request(self, reason: InterruptReason = "cancelled") -> None:
-        self.reason = self.reason or reason
-        if self._wake is not None:
-            self._wake()
-
-    def bind(self, wake: Callable[[], None] | None) -> None:
-        self._wake = wake
-
-
-def recover(spec: Spec, setup: Setup, log: Log, observer: Observer | None = None) -> State:
-    """The state after everything in the log; of a run that has not begun when it is empty. The observer is told.
-
-    Raises UsageError that names what differs when the log is of another job, CorruptLog when it was damaged.
-    """
-    state = initial(spec, setup)
-    for event in log.events():
-        if isinstance(event, Started):
-            _same_job(event, spec, setup)
-            state = initial(event.spec, event.setup)
-        state = apply(state, event)
-        if observer is not None:
-            observer(event, state)
-    return state
-
-
-def _same_job(recorded: Started, spec: Spec, setup: Setup) -> None:
-    theirs, ours = recorded.setup, setup
-    changed = [
-        name
-        for name, a, b in (
-            ("the start artifact", theirs.artifact, ours.artifact),
-            ("the tasks", theirs.tasks, ours.tasks),
-            ("the agent", theirs.agent, ours.agent),
-            ("the scorer", theirs.scorer, ours.scorer),
-            ("the tariff", theirs.tariff, ours.tariff),
-        )
-        if a != b
-    ]
-    for name in Spec.__struct_fields__:
-        if name != "caps" and getattr(recorded.spec, name) != getattr(spec, name):
-            changed.append(f"{name} ({getattr(recorded.spec, name)!r} there, {getattr(spec, name)!r} here)")
-    if changed:
-        raise UsageError(
-            f"the log is of another job: {', '.join(changed)} differ; resume with what it was started with, "
-            "or start a new run"
-        )
 
 
 class Run:
@@ -388,64 +324,3 @@ class Run:
         with suppress(TimeoutError):
             async with asyncio.timeout(left):
                 await self._arrival.wait()
-
-
-def run_blocking(
-    make: Callable[[Cancellation], Awaitable[T]], signals: Sequence[signal.Signals] = (signal.SIGINT,)
-) -> T:
-    """Run a coroutine to its end from synchronous code, in a thread of its own where a loop is running already.
-
-    In the main thread the first of `signals` asks the run to settle, the second raises KeyboardInterrupt.
-    """
-    cancellation = Cancellation()
-
-    async def main() -> T:
-        return await make(cancellation)
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        with _interruptible(cancellation, signals):
-            return _run_to_end(main())
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(_run_to_end, main())
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            cancellation.request()
-            return future.result()
-
-
-def _run_to_end(main: Coroutine[Any, Any, T]) -> T:
-    """As asyncio.run, which would wait for ever for a port that swallows its cancellation."""
-    loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(main)
-    finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=_PATIENCE))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
-
-
-@contextmanager
-def _interruptible(cancellation: Cancellation, signals: Sequence[signal.Signals]) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, frame: object) -> None:
-        if cancellation.signal is not None:
-            raise KeyboardInterrupt
-        cancellation.signal = number
-        cancellation.request()
-
-    before = [(name, signal.signal(name, handle)) for name in signals]
-    try:
-        yield
-    finally:
-        for name, handler in before:
-            signal.signal(name, handler)

@@ -10,10 +10,11 @@ import msgspec
 
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import SingleSlot, Strategy, render
+from agentdescent.blocking import Cancellation, run_blocking
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Tariff
 from agentdescent.budget.usage import Amount
-from agentdescent.driver import DEADLINE, Cancellation, Observer, Run, run_blocking
+from agentdescent.driver import DEADLINE, Run
 from agentdescent.effects import Ports, describe, ports_of
 from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
 from agentdescent.engine.spec import Admission, Fusion, GateOrder, Setup, Spec, Staleness
@@ -32,6 +33,7 @@ from agentdescent.merge.acceptance import MILLION, Acceptance
 from agentdescent.merge.scores import Scores
 from agentdescent.merge.verdict import Outcome
 from agentdescent.ports import Log, Repeat, Task
+from agentdescent.recovery import Observer
 
 
 class EvolutionResult(msgspec.Struct, frozen=True):

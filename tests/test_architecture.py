@@ -22,13 +22,15 @@ RANKS = {
     "history": 4,
     "ports": 4,
     "effects": 5,
+    "recovery": 5,
+    "blocking": 5,
     "calls": 6,
     "driver": 6,
     "evolution": 7,
     "testing": 7,
     "": 8,
 }
-SHELL = {"effects", "calls", "driver", "evolution", "testing", ""}
+SHELL = {"effects", "blocking", "recovery", "calls", "driver", "evolution", "testing", ""}
 BANNED_MODULES = {
     *("time", "datetime", "random", "secrets", "uuid", "os", "sys", "io", "pathlib", "socket", "subprocess"),
     *("threading", "asyncio", "logging", "structlog"),
@@ -104,7 +106,7 @@ def test_no_module_of_the_core_holds_a_mutable_value(path: Path) -> None:
 
 def test_only_the_shell_imports_asyncio() -> None:
     users = {room(path) for path in MODULES if any(name.split(".")[0] == "asyncio" for name in imports(parsed(path)))}
-    assert users == {"calls", "driver", "testing"}
+    assert users == {"blocking", "calls", "driver", "testing"}
 
 
 def test_records_use_the_checked_replace() -> None:

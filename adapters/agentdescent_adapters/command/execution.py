@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
+from agentdescent.blocking import Cancellation, run_blocking
 from agentdescent.budget.governor import Caps
-from agentdescent.driver import Cancellation, Observer, run_blocking
 from agentdescent.engine.event import Amended, Started
 from agentdescent.errors import RunError, UsageError
 from agentdescent.evolution import EvolutionResult, Job, Options, work
+from agentdescent.recovery import Observer
 from agentdescent_adapters.command import config as configuration
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.job import make_job

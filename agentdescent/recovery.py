@@ -1,0 +1,54 @@
+"""The state of a run from its log, and the refusal of a log that is of another job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentdescent.engine.event import Event, Started
+from agentdescent.engine.spec import Setup, Spec
+from agentdescent.engine.state import State, initial
+from agentdescent.engine.transition import apply
+from agentdescent.errors import UsageError
+from agentdescent.ports import Log
+
+Observer = Callable[[Event, State], None]
+"""Told of every event after it was appended and folded; must not change anything."""
+
+
+def recover(spec: Spec, setup: Setup, log: Log, observer: Observer | None = None) -> State:
+    """The state after everything in the log; of a run that has not begun when it is empty. The observer is told.
+
+    Raises UsageError that names what differs when the log is of another job, CorruptLog when it was damaged.
+    """
+    state = initial(spec, setup)
+    for event in log.events():
+        if isinstance(event, Started):
+            _same_job(event, spec, setup)
+            state = initial(event.spec, event.setup)
+        state = apply(state, event)
+        if observer is not None:
+            observer(event, state)
+    return state
+
+
+def _same_job(recorded: Started, spec: Spec, setup: Setup) -> None:
+    theirs, ours = recorded.setup, setup
+    changed = [
+        name
+        for name, a, b in (
+            ("the start artifact", theirs.artifact, ours.artifact),
+            ("the tasks", theirs.tasks, ours.tasks),
+            ("the agent", theirs.agent, ours.agent),
+            ("the scorer", theirs.scorer, ours.scorer),
+            ("the tariff", theirs.tariff, ours.tariff),
+        )
+        if a != b
+    ]
+    for name in Spec.__struct_fields__:
+        if name != "caps" and getattr(recorded.spec, name) != getattr(spec, name):
+            changed.append(f"{name} ({getattr(recorded.spec, name)!r} there, {getattr(spec, name)!r} here)")
+    if changed:
+        raise UsageError(
+            f"the log is of another job: {', '.join(changed)} differ; resume with what it was started with, "
+            "or start a new run"
+        )
