@@ -200,8 +200,14 @@ def _put(state: State, sweep: Sweep) -> Put | Close | Sweep | None:
     if len(cards) > 1 and state.spec.fusion == "none":
         return replace(sweep, kept=(), groups=(*((card,) for card in cards), *sweep.groups))
     ops = cards[0].ops if len(cards) == 1 else union(tuple(card.ops for card in cards))
-    if len(cards) > 1 and contains(head.rejected, identity(ops)):
-        return replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups))
+    if len(cards) > 1:
+        fused = identity(ops)
+        if contains(head.rejected, fused):
+            return replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups))
+        whole = next((card for card in cards if card.identity == fused), None)
+        if whole is not None:  # it holds what the others propose: it goes first, and alone
+            others = tuple(card for card in cards if card is not whole)
+            return replace(sweep, kept=(), groups=((whole,), others, *sweep.groups))
     entries = change(head.version.entries, ops)
     version = version_of(state.spec, head.version.number, entries)
     known = known_scores(state, cards)

@@ -142,6 +142,18 @@ def test_a_union_of_two_commits_and_labels_the_first_contributor() -> None:
     assert state.head.version.entries == (("a", "up0"), ("b", "up1"))
 
 
+def test_a_union_that_is_one_of_its_members_is_no_union() -> None:
+    """What proposes all that the others do goes first, and alone; what it brings is then in the head already."""
+    state, log = tell(a("up0", "a"), (*a("up0", "a"), *a("up1", "b")))
+    assert gates(log) == [(1, (1,), 0)]
+    assert verdicts(log) == [
+        Judged(1, "committed", (), gate(2, 0, 875_000)),
+        committed(1, 0, log, 2),
+        Judged(0, "duplicate"),
+    ]
+    assert state.head.version.entries == (("a", "up0"), ("b", "up1"))
+
+
 def test_a_rejected_union_is_split_older_half_first() -> None:
     """s0 and s1 together lose; apart, s0 commits. What is left is rebased on it and judged on its own."""
     state, log = tell(
