@@ -24,7 +24,8 @@ from agentdescent.ports import Answer, CallFailed, Task
 
 if TYPE_CHECKING:
     from agentdescent.blocking import Cancellation
-    from agentdescent.evolution import EvolutionResult, async_evolve, evolve
+    from agentdescent.evolution import async_evolve, evolve
+    from agentdescent.result import EvolutionResult
 
 __version__ = "0.1.0"
 
@@ -65,7 +66,7 @@ __all__ = [
 
 _LATER = {
     "Cancellation": "agentdescent.blocking",
-    "EvolutionResult": "agentdescent.evolution",
+    "EvolutionResult": "agentdescent.result",
     "async_evolve": "agentdescent.evolution",
     "evolve": "agentdescent.evolution",
 }

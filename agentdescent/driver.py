@@ -18,8 +18,6 @@ from agentdescent import vector
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
 from agentdescent.blocking import Cancellation
-from agentdescent.budget.governor import fits
-from agentdescent.budget.usage import NOTHING
 from agentdescent.calls import Caller, Effect
 from agentdescent.effects import Performer, Ports, Result
 from agentdescent.engine.command import Rollout
@@ -27,7 +25,6 @@ from agentdescent.engine.decision import Wait, decide, halting
 from agentdescent.engine.draw import seeded
 from agentdescent.engine.event import (
     Abandoned,
-    Amended,
     Decided,
     Event,
     Interrupted,
@@ -38,16 +35,13 @@ from agentdescent.engine.spec import Setup, Spec
 from agentdescent.engine.state import State
 from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
-from agentdescent.errors import AgentDescentError, CorruptLog, IllegalEvent, UsageError
+from agentdescent.errors import CorruptLog, IllegalEvent
 from agentdescent.ports import Log, Task
-from agentdescent.record import replace
-from agentdescent.recovery import Observer, recover
+from agentdescent.recovery import Observer, recover, to_go_on
 
 DEADLINE = 120.0
 _TEXTS = 32
 _YIELD_EVERY = 64
-
-RESUMABLE: tuple[str, ...] = ("cancelled", "stop_when", "max_seconds", "error", "overrun")
 
 
 class Run:
@@ -142,21 +136,14 @@ class Run:
         if isinstance(event, Decided):
             self._pending.append(self._effect(event))
         elif isinstance(event, Started):
-            self._begin()
+            self._meet_train_tasks()
         if self._pending and halting(self.state) is not None:
             self._give_up_pending()
         for observer in self.observers:
             observer(event, self.state)
 
-    def _begin(self) -> None:
-        if self.ports.begin is None:
-            return
-        try:
-            self.ports.begin([self.tasks[index] for index in self.state.split.train])
-        except AgentDescentError:
-            raise
-        except Exception as error:  # a port is code we do not know; nothing was spent yet
-            raise UsageError(f"{self.ports.agent}: begin failed: {type(error).__name__}: {error}") from error
+    def _meet_train_tasks(self) -> None:
+        self.caller.performer.begin(self.state.split.train)
 
     def _admissible(self, wait: Wait) -> Outcome | Abandoned | None:
         for ident in wait.admissible:
@@ -191,20 +178,9 @@ class Run:
         state = self.state
         if not state.started:
             return
-        self._begin()
-        if self._caps != state.governor.caps and not fits(replace(state.governor, caps=self._caps), NOTHING):
-            spent = state.governor.spent
-            raise UsageError(
-                f"the caps are below what the run has spent or reserved already ({spent.tokens} tokens, "
-                f"{spent.calls} calls spent): a cap can only be raised"
-            )
-        if state.stopped is not None:
-            if state.stopped.reason in RESUMABLE or self._caps != state.governor.caps:
-                self._record(Amended(self._caps))
-        elif state.interrupted is not None or self._caps != state.governor.caps:
-            if state.interrupted is None:
-                self._record(Interrupted("cancelled"))
-            self._record(Amended(self._caps))
+        self._meet_train_tasks()
+        for event in to_go_on(state, self._caps):
+            self._record(event)
         orphans = [decided for chunk in self.state.window.chunks for decided in chunk]
         readers = {
             worker.rollout: index

@@ -21,7 +21,7 @@ from agentdescent.budget.usage import Usage
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import Failed, FailureKind, Outcome, Proposed, RolledOut
 from agentdescent.engine.spec import TaskInfo
-from agentdescent.errors import UsageError
+from agentdescent.errors import AgentDescentError, UsageError
 from agentdescent.ports import Answer, CallFailed, Repeat, Task
 from agentdescent.record import replace
 
@@ -73,8 +73,7 @@ def _takes(function: Call, arguments: int) -> bool:
 
 
 def _mode(function: Call, *, blocking: bool) -> Mode:
-    call = getattr(function, "__call__", function)  # noqa: B004 - the bound method, of which to ask whether it is async
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return "async"
     return "thread" if blocking else "inline"
 
@@ -200,6 +199,17 @@ class Performer:
         self.ports = ports
         self.tasks = tasks
         self.strategy = strategy
+
+    def begin(self, train: Sequence[int]) -> None:
+        """Show the agent the tasks it may learn from, if it wants to see them. Raises UsageError when it cannot."""
+        if self.ports.begin is None:
+            return
+        try:
+            self.ports.begin([self.tasks[index] for index in train])
+        except AgentDescentError:
+            raise
+        except Exception as error:  # a port is code we do not know; nothing was spent yet
+            raise UsageError(f"{self.ports.agent}: begin failed: {type(error).__name__}: {error}") from error
 
     def mode(self, command: Rollout | Propose) -> Mode:
         ports = self.ports

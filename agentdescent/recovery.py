@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentdescent.engine.event import Event, Started
+from agentdescent.budget.governor import Caps, fits
+from agentdescent.budget.usage import NOTHING
+from agentdescent.engine.event import Amended, Event, Interrupted, Started
 from agentdescent.engine.spec import Setup, Spec
 from agentdescent.engine.state import State, initial
 from agentdescent.engine.transition import apply
 from agentdescent.errors import UsageError
 from agentdescent.ports import Log
+from agentdescent.record import replace
 
 Observer = Callable[[Event, State], None]
 """Told of every event after it was appended and folded; must not change anything."""
@@ -52,3 +55,24 @@ def _same_job(recorded: Started, spec: Spec, setup: Setup) -> None:
             f"the log is of another job: {', '.join(changed)} differ; resume with what it was started with, "
             "or start a new run"
         )
+
+
+RESUMABLE: tuple[str, ...] = ("cancelled", "stop_when", "max_seconds", "error", "overrun")
+"""Reasons after which a run goes on although no cap was raised."""
+
+
+def to_go_on(state: State, caps: Caps) -> tuple[Event, ...]:
+    """What has to be recorded before a run that was left in this state goes on under these caps; nothing after a
+    crash, or where it ended and nothing was raised. Raises UsageError when the caps cannot hold what was spent."""
+    changed = caps != state.governor.caps
+    if changed and not fits(replace(state.governor, caps=caps), NOTHING):
+        spent = state.governor.spent
+        raise UsageError(
+            f"the caps are below what the run has spent or reserved already ({spent.tokens} tokens, "
+            f"{spent.calls} calls spent): a cap can only be raised"
+        )
+    if state.stopped is not None:
+        return (Amended(caps),) if changed or state.stopped.reason in RESUMABLE else ()
+    if state.interrupted is not None:
+        return (Amended(caps),)
+    return (Interrupted("cancelled"), Amended(caps)) if changed else ()

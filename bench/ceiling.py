@@ -26,7 +26,7 @@ from agentdescent.engine.event import Decided, Event, Stopped
 from agentdescent.engine.path import cheapest_path
 from agentdescent.engine.spec import Admission
 from agentdescent.engine.state import State
-from agentdescent.evolution import Options
+from agentdescent.job import Options
 from agentdescent.record import Record
 from bench import agents, harness
 from bench.agents import Async, Script, Sync

@@ -43,8 +43,8 @@ from agentdescent.engine.event import (
     Skipped,
     Stopped,
 )
-from agentdescent.evolution import Options, prepare
 from agentdescent.history.log import GENESIS, decode, encode, read
+from agentdescent.job import Options, prepare
 from agentdescent.record import Record
 from agentdescent_adapters.disk import read_events
 from agentdescent_adapters.disk.layout import EVENTS

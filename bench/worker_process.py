@@ -22,7 +22,7 @@ from agentdescent.driver import Run
 from agentdescent.effects import Call, Performer
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.spec import Admission
-from agentdescent.evolution import Job, Options, prepare
+from agentdescent.job import Job, Options, prepare
 from agentdescent.ports import Log, Repeat
 from agentdescent.record import Record
 from agentdescent_adapters.disk import DiskLog, Files, OsFiles

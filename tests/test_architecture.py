@@ -26,11 +26,13 @@ RANKS = {
     "blocking": 5,
     "calls": 6,
     "driver": 6,
-    "evolution": 7,
-    "testing": 7,
-    "": 8,
+    "job": 7,
+    "result": 7,
+    "evolution": 8,
+    "testing": 8,
+    "": 9,
 }
-SHELL = {"effects", "blocking", "recovery", "calls", "driver", "evolution", "testing", ""}
+SHELL = {"effects", "job", "result", "blocking", "recovery", "calls", "driver", "evolution", "testing", ""}
 BANNED_MODULES = {
     *("time", "datetime", "random", "secrets", "uuid", "os", "sys", "io", "pathlib", "socket", "subprocess"),
     *("threading", "asyncio", "logging", "structlog"),

@@ -126,9 +126,13 @@ class Unprintable(Exception):
         raise RuntimeError("not even that")
 
 
+UNKNOWN_KIND: Any = "ratelimit"
+HALF: Any = 2.5
+WRONG_USAGES: list[Any] = [Usage(-100_000, 5), Usage(5, 1, cached=9), {"prompt": 5}, Usage(HALF)]
+
 ODD: dict[str, Callable[[], Any]] = {
     "unprintable": lambda: Unprintable(),
-    "unknown kind": lambda: CallFailed("ratelimit", "slow down"),  # type: ignore[arg-type]
+    "unknown kind": lambda: CallFailed(UNKNOWN_KIND, "slow down"),
     "stop iteration": lambda: StopIteration(3),
     "cancelled": lambda: asyncio.CancelledError(),
 }
@@ -157,7 +161,7 @@ def test_whatever_a_port_raises_is_a_failure(name: str, mode: str) -> None:
     assert len(raised) >= 4
 
 
-@pytest.mark.parametrize("usage", [Usage(-100_000, 5), Usage(5, 1, cached=9), {"prompt": 5}, Usage(2.5)])  # type: ignore[arg-type]
+@pytest.mark.parametrize("usage", WRONG_USAGES)
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_usage_that_cannot_be_is_a_broken_contract(usage: Any, fails: bool) -> None:
     class Odd(Agent):
@@ -309,5 +313,8 @@ def test_what_cannot_be_is_refused_before_anything_is_spent() -> None:
         with pytest.raises(UsageError, match=message):
             evolve(TASKS, reward, agent=agent, **options)
     with pytest.raises(UsageError, match="task 0 is not a Task"):
-        evolve([Task(0, "x"), *TASKS], reward, agent=agent)  # type: ignore[arg-type]
+        evolve([{"id": 0, "prompt": "x"}, *TASKS], reward, agent=agent)
+    number: Any = 0
+    with pytest.raises(UsageError, match="task 0 is not a Task"):
+        evolve([Task(number, "x"), *TASKS], reward, agent=agent)
     assert agent.calls == 0

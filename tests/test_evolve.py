@@ -29,7 +29,6 @@ from agentdescent import (
     replay,
 )
 from agentdescent.engine.event import Outcome, Proposed, RolledOut
-from agentdescent.evolution import Options
 from agentdescent.history.rounds import RoundInfo
 
 TOPICS = 5
@@ -75,8 +74,7 @@ def reward(task: Task, output: str) -> float:
 
 
 def learn(agent: object | None = None, **options: Any) -> EvolutionResult:
-    chosen: Options = {"agent": agent or Learner(), "rounds": 8}
-    chosen.update(options)  # type: ignore[typeddict-item]
+    chosen: dict[str, Any] = {"agent": agent or Learner(), "rounds": 8, **options}
     return evolve(TASKS, reward, **chosen)
 
 
@@ -300,8 +298,9 @@ def test_40_what_on_round_is_given_cannot_be_changed() -> None:
     given: list[RoundInfo] = []
     result = learn(on_round=given.append)
     assert tuple(given) == result.history
-    with pytest.raises(AttributeError):
-        given[0].reward = 1.0  # type: ignore[misc]
+    for name in RoundInfo.__struct_fields__:
+        with pytest.raises(AttributeError, match="immutable"):
+            setattr(given[0], name, 1)
     assert len(given) == result.rounds + 1
 
 

@@ -97,17 +97,11 @@ def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvid
         return propose_failed(state, decided.worker, attempt, why if given_up else None, counted=why is not None)
     index = decided.worker
     match command.purpose:
-        case "rollout":
+        case "rollout" | "verify":
             worker = vector.get(state.workers, index)
             if given_up:
                 return turn_over(state, index, worker)
-            again = replace(worker, stage="reroll", attempt=attempt)
-            return replace(state, workers=put_worker(state, index, again), ready=(*state.ready, index))
-        case "verify":
-            worker = vector.get(state.workers, index)
-            if given_up:
-                return turn_over(state, index, worker)
-            again = replace(worker, stage="proposed", attempt=attempt)
+            again = replace(worker, stage="reroll" if command.purpose == "rollout" else "proposed", attempt=attempt)
             return replace(state, workers=put_worker(state, index, again), ready=(*state.ready, index))
         case "gate":
             sweep = current_sweep(state)

@@ -14,8 +14,10 @@ from agentdescent.blocking import Cancellation, run_blocking
 from agentdescent.budget.governor import Caps
 from agentdescent.engine.event import Amended, Started
 from agentdescent.errors import RunError, UsageError
-from agentdescent.evolution import EvolutionResult, Job, Options, work
+from agentdescent.evolution import work
+from agentdescent.job import Job, Options
 from agentdescent.recovery import Observer
+from agentdescent.result import EvolutionResult
 from agentdescent_adapters.command import config as configuration
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.job import make_job

@@ -8,7 +8,7 @@ from pathlib import Path
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import AppendRules, SingleSlot, Strategy, normalise, rule_key
 from agentdescent.errors import UsageError
-from agentdescent.evolution import Job, Options, prepare
+from agentdescent.job import Job, Options, prepare
 from agentdescent.ports import Task
 from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.demo import demo_tasks

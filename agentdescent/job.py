@@ -1,0 +1,175 @@
+"""The options of `evolve`, and the checked job that they make. Nothing is spent here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+import msgspec
+
+from agentdescent.artifact.diff import Entries
+from agentdescent.artifact.strategy import SingleSlot, Strategy
+from agentdescent.blocking import Cancellation
+from agentdescent.budget.governor import Caps
+from agentdescent.budget.tariff import Tariff
+from agentdescent.driver import DEADLINE
+from agentdescent.effects import Ports, describe, ports_of
+from agentdescent.engine.spec import Admission, Fusion, GateOrder, Setup, Spec, Staleness
+from agentdescent.engine.state import State
+from agentdescent.engine.validation import check, check_caps
+from agentdescent.errors import UsageError
+from agentdescent.history.rounds import RoundInfo
+from agentdescent.merge.acceptance import Acceptance
+from agentdescent.ports import Log, Repeat, Task
+from agentdescent.recovery import Observer
+
+
+class Options(TypedDict, total=False):
+    """What `evolve` and `async_evolve` take besides the tasks and the reward. Defaults in brackets.
+
+    Who answers: `agent` (see ports.Agent), or `run(rendered, task)` and `propose(rendered, task, output, score)`,
+    plain or async. `tariff`: what their calls can cost at most [observed]. `repeat`: "free" when an unanswered call
+    may simply be made again ["charged"].
+
+    What evolves: `artifact`, the start, entries or for SingleSlot a text [empty]; `strategy` [AppendRules()].
+
+    Limits: `max_tokens`, `max_calls`, `max_rollouts`, `max_cost` (dollars), `max_seconds` (of this process) [none],
+    `rounds` [15], `target_reward` (held-out mean), `patience` (rounds without improvement) [none].
+
+    Meaning, recorded in the log: `seed` [0], `n_workers` [4] and every other field of Spec.
+
+    The shell: `max_concurrency` [n_workers], `deadline` seconds per call [120], `log` [in memory], `on_round`,
+    `observers` (told of every event that this process adds), `recovered` (told of those that the log held before),
+    `stop_when(state) -> bool`, `cancellation`.
+    """
+
+    agent: object | None
+    run: Callable[..., Any] | None
+    propose: Callable[..., Any] | None
+    tariff: Tariff | None
+    repeat: Repeat | None
+    artifact: Entries | str
+    strategy: Strategy
+    max_tokens: int | None
+    max_cost: float | None
+    max_calls: int | None
+    max_rollouts: int | None
+    max_seconds: float | None
+    rounds: int | None
+    target_reward: float | None
+    patience: int | None
+    seed: int
+    n_workers: int
+    heldout_share: float
+    heldout_limit: int
+    test_share: float
+    test_limit: int
+    shuffle: bool
+    self_verify: bool
+    screen: bool
+    acceptance: Acceptance
+    staleness: Staleness
+    refresh_interval: int
+    fusion: Fusion
+    gate_order: GateOrder
+    curtail: bool
+    wave_min: int
+    open_gates: int
+    cheap_size: int
+    admission: Admission
+    attempts: int
+    solved_threshold: float
+    hard_floor: float
+    max_concurrency: int | None
+    deadline: float
+    log: Log
+    on_round: Callable[[RoundInfo], object] | None
+    observers: Sequence[Observer]
+    recovered: Observer
+    stop_when: Callable[[State], bool] | None
+    cancellation: Cancellation
+
+
+_RENAMED = {"target_reward": "target"}
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A checked job: nothing was spent yet, and nothing that can be known to be wrong is."""
+
+    spec: Spec
+    setup: Setup
+    tasks: tuple[Task, ...]
+    ports: Ports
+    warnings: tuple[str, ...]
+
+
+def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any], options: Options) -> Job:
+    """Check everything that can be checked. Raises UsageError that names the offender and the remedy."""
+    unknown = sorted(set(options) - set(Options.__annotations__))
+    if unknown:
+        known = ", ".join(sorted(Options.__annotations__))
+        raise UsageError(f"unknown option {unknown[0]!r}; there are: {known}")
+    ports = ports_of(
+        reward,
+        options.get("agent"),
+        options.get("run"),
+        options.get("propose"),
+        options.get("tariff"),
+        options.get("repeat"),
+    )
+    spec = _spec(options)
+    _check_shell(options)
+    given = tuple(_task(task, number) for number, task in enumerate(tasks))
+    setup = Setup(
+        tuple(describe(task) for task in given),
+        _entries(options.get("artifact", ()), spec.strategy),
+        ports.tariff,
+        ports.agent,
+        ports.scorer,
+    )
+    return Job(spec, setup, given, ports, check(spec, setup))
+
+
+def _check_shell(options: Options) -> None:
+    concurrency, deadline = options.get("max_concurrency"), options.get("deadline", DEADLINE)
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+        raise UsageError(f"max_concurrency is {concurrency!r}: it must be a whole number of at least 1")
+    if type(deadline) not in (int, float) or not (math.isfinite(deadline) and deadline > 0):
+        raise UsageError(f"deadline is {deadline!r}: it must be a positive number of seconds")
+    strategy = options.get("strategy")
+    if strategy is not None and not isinstance(strategy, Strategy):
+        raise UsageError(f"strategy is {strategy!r}: give AppendRules(), KeyedRules(...) or SingleSlot()")
+
+
+def _spec(options: Options) -> Spec:
+    fields = {_RENAMED.get(name, name): value for name, value in options.items()}
+    chosen = {name: fields[name] for name in Spec.__struct_fields__ if name in fields}
+    dollars = options.get("max_cost")
+    if dollars is not None and not (type(dollars) in (int, float) and math.isfinite(dollars) and dollars > 0):
+        raise UsageError(f"max_cost is {dollars!r}: it must be a positive number of dollars, or left out for no limit")
+    caps = Caps(
+        tokens=options.get("max_tokens"),
+        cost=None if dollars is None else round(dollars * 1_000_000_000),
+        calls=options.get("max_calls"),
+        rollouts=options.get("max_rollouts"),
+        seconds=options.get("max_seconds"),
+        rounds=options.get("rounds", 15),
+    )
+    check_caps(caps)
+    return msgspec.structs.replace(Spec(), caps=caps, **chosen)
+
+
+def _task(task: Task | Mapping[str, Any], number: int) -> Task:
+    try:
+        return msgspec.convert(msgspec.structs.asdict(task) if isinstance(task, Task) else dict(task), Task)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise UsageError(f"task {number} is not a Task(id, prompt, meta): {error}") from error
+
+
+def _entries(artifact: Entries | str, strategy: Strategy) -> Entries:
+    if not isinstance(artifact, str):
+        return tuple((key, text) for key, text in artifact)
+    if not isinstance(strategy, SingleSlot):
+        raise UsageError("a text as artifact= goes with strategy=SingleSlot(); give (key, text) entries otherwise")
+    return ((strategy.key, artifact),) if artifact else ()

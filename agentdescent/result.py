@@ -1,0 +1,129 @@
+"""What a run came to: folded while it goes on, put together at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from agentdescent.artifact.diff import Entries
+from agentdescent.artifact.strategy import render
+from agentdescent.budget.usage import Amount
+from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
+from agentdescent.engine.state import State
+from agentdescent.history import gates, rounds
+from agentdescent.history.gates import Savings
+from agentdescent.history.interval import wilson
+from agentdescent.history.outcomes import outcomes
+from agentdescent.history.rounds import RoundInfo, Tally
+from agentdescent.history.spend import by_subject
+from agentdescent.history.summary import BudgetSummary, summarise
+from agentdescent.merge.acceptance import MILLION
+from agentdescent.merge.scores import Scores
+from agentdescent.merge.verdict import Outcome
+from agentdescent.ports import Log
+
+
+class EvolutionResult(msgspec.Struct, frozen=True):
+    """What a run came to. Rewards are means in [0, 1]; None where the run ended before they were known.
+
+    `base`, `final`: the start and the head on the held-out tasks, which decided what was kept, so `final` is
+    optimistic. `test_base`, `test_final`: on tasks that no decision read, with a 95 % Wilson interval of the latter.
+    `stable`: version of the last promoted head. `saved`: what curtailed gates did not have to ask. `expected_junk`:
+    how many of the commits are no improvement, expected by the evidence they were kept on (the sum of 1 - P).
+    """
+
+    rendered: str
+    entries: Entries
+    version: int
+    stable: int
+    base: float | None
+    final: float | None
+    test_base: float | None
+    test_final: float | None
+    test_interval: tuple[float, float] | None
+    history: tuple[RoundInfo, ...]
+    rounds: int
+    stop_reason: StopReason
+    error: str
+    budget: BudgetSummary
+    saved: Savings
+    expected_junk: float
+    warnings: tuple[str, ...]
+    digest: str
+    log: Log
+    state: State
+
+    @property
+    def log_path(self) -> str | None:
+        return self.log.path
+
+    def outcomes(self) -> dict[int, Outcome]:
+        """How every proposal and candidate ended, by number. Reads the log."""
+        return outcomes(self.log.events())
+
+    def spend_by_candidate(self) -> dict[int, Amount]:
+        """What was spent for every proposal and candidate, by number; -1: for none of them. Reads the log."""
+        return by_subject(self.log.events())
+
+
+def mean_of(scores: Scores | None) -> float | None:
+    return scores.total / (MILLION * scores.count) if scores is not None and scores.count else None
+
+
+class Watcher:
+    """Folds the projections that the result shows while the run goes on."""
+
+    def __init__(self, on_round: Callable[[RoundInfo], object] | None) -> None:
+        self.tally = Tally()
+        self.saved = Savings()
+        self.junk = 0.0
+        self.history: list[RoundInfo] = []
+        self.on_round = on_round
+
+    def fold(self, event: Event, state: State) -> RoundInfo | None:
+        if isinstance(event, Judged):
+            self.saved = gates.observe(self.saved, event, state)
+            self.junk += gates.doubt(event)
+        self.tally, done = rounds.observe(self.tally, event, state)
+        if done is not None:
+            self.history.append(done)
+        return done
+
+    def __call__(self, event: Event, state: State) -> None:
+        if isinstance(event, RolledOut):  # half of all events, of which no projection wants to know
+            return
+        done = self.fold(event, state)
+        if done is not None and self.on_round is not None:
+            self.on_round(done)
+
+
+def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...]) -> EvolutionResult:
+    scored = state.started and state.base is None
+    test_base = mean_of(state.test_base)
+    head_tested = state.test_final if state.tested == state.head.version.artifact and state.test_final else None
+    untouched = state.head.version.number == 0
+    final_scores = state.test_base if untouched else head_tested
+    test_final = mean_of(final_scores)
+    return EvolutionResult(
+        rendered=render(state.spec.strategy, state.head.version.entries),
+        entries=state.head.version.entries,
+        version=state.head.version.number,
+        stable=state.stable.number,
+        base=state.base_total / (MILLION * state.head.scores.size) if scored else None,
+        final=mean_of(state.head.scores) if scored else None,
+        test_base=test_base,
+        test_final=test_final,
+        test_interval=None if final_scores is None or test_final is None else wilson(test_final, final_scores.count),
+        history=tuple(watcher.history),
+        rounds=state.round,
+        stop_reason=state.stopped.reason if state.stopped is not None else "error",
+        error=state.stopped.error if state.stopped is not None else "the run was not finished",
+        budget=summarise(state),
+        saved=watcher.saved,
+        expected_junk=watcher.junk,
+        warnings=warnings,
+        digest=log.digest,
+        log=log,
+        state=state,
+    )
