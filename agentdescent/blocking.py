@@ -51,13 +51,8 @@ def run_blocking(
     except RuntimeError:
         with _interruptible(cancellation, signals):
             return _run_to_end(main())
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(_run_to_end, main())
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            cancellation.request()
-            return future.result()
+    with ThreadPoolExecutor(1) as pool, _interruptible(cancellation, signals):
+        return pool.submit(_run_to_end, main()).result()
 
 
 def _run_to_end(main: Coroutine[Any, Any, T]) -> T:

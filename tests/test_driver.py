@@ -281,6 +281,34 @@ def test_a_port_that_swallows_its_cancellation_keeps_neither() -> None:
     assert done.stdout == "the base cannot be scored: task t7: no answer within 0.1 s\n"
 
 
+def test_ctrl_c_inside_a_running_loop_settles_and_returns() -> None:
+    code = textwrap.dedent("""
+        import asyncio, os, signal
+        from agentdescent import Task, evolve
+
+        calls = 0
+
+        async def run(rendered, task):
+            global calls
+            calls += 1
+            if calls == 30:
+                os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.001)
+            return "wrong"
+
+        async def propose(rendered, task, output, score):
+            return f"rule {calls}"
+
+        async def notebook():
+            tasks = [Task(f"t{i}", "m") for i in range(40)]
+            return evolve(tasks, lambda task, output: 0.0, run=run, propose=propose, rounds=10_000)
+
+        print(asyncio.run(notebook()).stop_reason, calls < 200)
+    """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "cancelled True\n"
+
+
 def test_a_test_that_was_interrupted_goes_on_where_it_was() -> None:
     log = MemoryLog()
 

@@ -97,7 +97,8 @@ def test_run_replay_resume_status_show(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_config_file_and_flags_over_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     messages(tmp_path / "m.csv")
     config = tmp_path / "run.toml"
-    config.write_text('tasks = "m.csv"\nrounds = 9\nmax_tokens = 50000\nworkers = 2\n', encoding="utf-8")
+    text = 'tasks = "m.csv"\nrounds = 9\nmax_tokens = 50000\nworkers = 2\n'
+    config.write_text(text, encoding="utf-8-sig")  # with the byte order mark that some editors write
     out = str(tmp_path / "RUN")
     code, made, _ = run(capsys, "run", str(config), "--rounds", "1", "--out", out, "--quiet")
     assert (code, made["rounds"], made["cap"]) == (0, 1, 50_000)

@@ -8,15 +8,18 @@ from typing import Any, Literal
 
 import msgspec
 
+from agentdescent.driver import DEADLINE
+from agentdescent.engine.spec import Admission, Fusion, GateOrder, Spec, Staleness
 from agentdescent.errors import UsageError
 from agentdescent_adapters.disk import write_atomic
 
 JOB = "job.json"
 DEMO = "demo"
+_DEFAULT = Spec()
 
 
-class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Every flag of `agentdescent run`; in TOML the same names with underscores."""
+class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Every flag of `agentdescent run`; in TOML the same names with underscores. Defaults are those of the library."""
 
     tasks: str = ""
     text: str = "text"
@@ -33,29 +36,29 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     max_rollouts: int | None = None
     max_seconds: float | None = None
     rounds: int | None = None
-    workers: int = 4
+    workers: int = _DEFAULT.n_workers
     concurrency: int | None = None
-    seed: int = 0
-    heldout_share: float = 0.4
-    heldout_limit: int = 100
-    test_share: float = 0.0
-    test_limit: int = 200
-    shuffle: bool = True
-    self_verify: bool = True
-    screen: bool = False
-    curtail: bool = True
-    fusion: Literal["union", "none"] = "union"
-    staleness: Literal["guarded", "full", "reflective"] = "guarded"
-    refresh_interval: int = 1
-    gate_order: Literal["informative", "index"] = "informative"
-    wave_min: int = 1
-    cheap_size: int = 8
-    admission: Literal["ordered", "arrival"] = "ordered"
-    hard_floor: float = 0.9
-    solved_threshold: float = 0.999
-    open_gates: int = 1
-    attempts: int = 3
-    deadline: float = 120.0
+    seed: int = _DEFAULT.seed
+    heldout_share: float = _DEFAULT.heldout_share
+    heldout_limit: int = _DEFAULT.heldout_limit
+    test_share: float = _DEFAULT.test_share
+    test_limit: int = _DEFAULT.test_limit
+    shuffle: bool = _DEFAULT.shuffle
+    self_verify: bool = _DEFAULT.self_verify
+    screen: bool = _DEFAULT.screen
+    curtail: bool = _DEFAULT.curtail
+    fusion: Fusion = _DEFAULT.fusion
+    staleness: Staleness = _DEFAULT.staleness
+    refresh_interval: int = _DEFAULT.refresh_interval
+    gate_order: GateOrder = _DEFAULT.gate_order
+    wave_min: int = _DEFAULT.wave_min
+    cheap_size: int = _DEFAULT.cheap_size
+    admission: Admission = _DEFAULT.admission
+    hard_floor: float = _DEFAULT.hard_floor
+    solved_threshold: float = _DEFAULT.solved_threshold
+    open_gates: int = _DEFAULT.open_gates
+    attempts: int = _DEFAULT.attempts
+    deadline: float = DEADLINE
     target_reward: float | None = None
     patience: int | None = None
     texts: Literal["keep", "digest"] = "keep"
