@@ -188,6 +188,11 @@ def test_14_seeds() -> None:
     assert learn(seed=7, max_concurrency=1).digest == learn(seed=7, max_concurrency=8).digest
 
 
+def test_14_equal_choices_are_equal_digests() -> None:
+    ten = 10  # floats that are equal to the defaults, and are other objects
+    assert learn(heldout_share=4 / ten, hard_floor=9 / ten, solved_threshold=999 / 1000).digest == learn().digest
+
+
 def test_15_global_randomness_is_untouched() -> None:
     random.seed(4)
     np.random.seed(4)
