@@ -36,6 +36,7 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.spec import TaskInfo
 from agentdescent.engine.view import entries_for
+from agentdescent.engine.window import next_in_order, open_effects
 from agentdescent.history.log import GENESIS, decode, encode
 from agentdescent.merge.acceptance import MILLION, accepts
 from agentdescent.merge.verdict import GateEvidence
@@ -177,12 +178,14 @@ def any_order(seed: int) -> Order:
 
 
 def opened(state: State) -> tuple[Decided, ...]:
-    return tuple(decided for chunk in state.window.chunks for decided in chunk)
+    return open_effects(state.window)
 
 
 def abandon(state: State, seed: int, number: int) -> Abandoned | None:
     """An orphan that may be folded next, if any."""
-    candidates = opened(state)[:1] if state.spec.admission == "ordered" else opened(state)
+    candidates = opened(state)
+    if state.spec.admission == "ordered" and candidates:
+        candidates = tuple(one for one in candidates if one.command.id == next_in_order(state.window))
     if not candidates:
         return None
     chosen = candidates[int(chance(seed, "orphan", number) * len(candidates))]
@@ -300,7 +303,8 @@ class Watch:
             if state.spec.admission == "arrival":
                 assert step.admissible == ids
             else:
-                assert step.admissible == ids[:1]
+                of_no_worker = [one.command.id for one in opened(state) if one.worker < 0]
+                assert step.admissible == (*of_no_worker, *ids)[:1]
         elif isinstance(step, Stopped):
             assert due(state) == ()
 

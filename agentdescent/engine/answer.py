@@ -17,8 +17,16 @@ from agentdescent.engine.event import (
 from agentdescent.engine.merge_facts import current_sweep, gate_at, measure_failed, measured, requeue_stale, with_gate
 from agentdescent.engine.scoring import score_failed, scored
 from agentdescent.engine.state import State
-from agentdescent.engine.turn import propose_failed, proposed, put_worker, turn_over, turn_scored, verified
-from agentdescent.engine.window import oldest, take
+from agentdescent.engine.turn import (
+    propose_failed,
+    proposed,
+    put_worker,
+    rollout_given_up,
+    turn_scored,
+    verified,
+    verify_given_up,
+)
+from agentdescent.engine.window import next_in_order, take
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.gate import score, weigh
 from agentdescent.merge.probe import Slot, fail
@@ -41,8 +49,8 @@ _COST_UNTOLD = (
 def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> State:
     if not state.window.count:
         raise IllegalEvent(f"an outcome for command {event.id}, and nothing is open")
-    if state.spec.admission == "ordered" and event.id != oldest(state.window):
-        raise IllegalEvent(f"an outcome for command {event.id} before that of {oldest(state.window)}")
+    if state.spec.admission == "ordered" and event.id != next_in_order(state.window):
+        raise IllegalEvent(f"an outcome for command {event.id} before that of {next_in_order(state.window)}")
     decided, window = take(state.window, event.id)
     command = decided.command
     if isinstance(command, Rollout):
@@ -98,10 +106,10 @@ def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvid
     index = decided.worker
     match command.purpose:
         case "rollout" | "verify":
-            worker = vector.get(state.workers, index)
+            worker, rolling = vector.get(state.workers, index), command.purpose == "rollout"
             if given_up:
-                return turn_over(state, index, worker)
-            again = replace(worker, stage="reroll" if command.purpose == "rollout" else "proposed", attempt=attempt)
+                return rollout_given_up(state, index) if rolling else verify_given_up(state, index, worker)
+            again = replace(worker, stage="reroll" if rolling else "proposed", attempt=attempt)
             return replace(state, workers=put_worker(state, index, again), ready=(*state.ready, index))
         case "gate":
             sweep = current_sweep(state)

@@ -23,14 +23,15 @@ from agentdescent.engine.event import (
     Stopped,
     StopReason,
 )
+from agentdescent.engine.flow import next_round
 from agentdescent.engine.merge_decision import merge_step, verdict
-from agentdescent.engine.merge_needs import begin
+from agentdescent.engine.merge_needs import begin, going_on
 from agentdescent.engine.path import cheapest_path
 from agentdescent.engine.scoring import test_probe
 from agentdescent.engine.split import make_split
-from agentdescent.engine.state import State
-from agentdescent.engine.turn_decision import advance, start_turn
-from agentdescent.engine.window import oldest
+from agentdescent.engine.state import State, quiet_merges
+from agentdescent.engine.turn_decision import advance, start_lane, start_turn
+from agentdescent.engine.window import Window, idents, next_in_order, open_effects
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.acceptance import MILLION
 from agentdescent.merge.probe import Probe, next_slot
@@ -44,9 +45,16 @@ TEST: Purpose = "test"
 
 
 class Wait(Record, frozen=True):
-    """Nothing to decide before an answer arrives. `admissible`: the command ids whose answer may be folded next."""
+    """Nothing to decide before an answer arrives: to any effect of the window, or where they are folded in order, to
+    the first of them."""
 
-    admissible: tuple[int, ...]
+    window: Window
+    ordered: bool
+
+    @property
+    def admissible(self) -> tuple[int, ...]:
+        """The command ids whose answer may be folded next, oldest first."""
+        return (next_in_order(self.window),) if self.ordered else idents(self.window)
 
 
 Step: TypeAlias = Decision | Wait
@@ -65,7 +73,7 @@ def decide(state: State, draw: Draw) -> Step:
     if event is not None:
         return event
     if state.window.count:
-        return _wait(state)
+        return Wait(state.window, state.spec.admission == "ordered")
     if halt is None:
         raise IllegalEvent("nothing is open and nothing can be decided: this state was not made by `apply`")
     return _stop(state, halt)
@@ -78,12 +86,6 @@ def halting(state: State) -> StopReason | None:
     if state.health.fatal:
         return "error"
     return state.interrupted
-
-
-def _wait(state: State) -> Wait:
-    if state.spec.admission == "ordered":
-        return Wait((oldest(state.window),))
-    return Wait(tuple(decided.command.id for chunk in state.window.chunks for decided in chunk))
 
 
 def _stop(state: State, reason: StopReason) -> Stopped:
@@ -117,13 +119,15 @@ def _base_failure(state: State) -> str:
 def _next(state: State) -> Decision | None:
     window = state.window
     if window.count == 1:
-        only = window.chunks[0][0].command
+        only = open_effects(window)[0].command
         if alone(state.governor, "solve" if isinstance(only, Rollout) else "propose"):
             return None
     if state.base is not None:
         return _base(state, state.base)
     if state.closing is not None:
         return _close(state, state.closing)
+    if state.spec.schedule == "continuous":
+        return _continuous(state)
     sweep = state.sweep
     if sweep is None:
         for index in state.ready:
@@ -139,6 +143,33 @@ def _next(state: State) -> Decision | None:
         if event is not None or window.count:
             return event
     return _barrier(state, sweep)
+
+
+def _continuous(state: State) -> Decision | None:
+    """No barrier: turns go on beside the merge, whose effects come first, since every worker waits for its commits.
+
+    At the end of `rounds` and of `patience` no turn starts, and what is in progress is merged. Where nothing more is
+    wanted (the target, all solved) or to be had, what is open is awaited and what is not merged stays unresolved.
+    """
+    reason = _ended(state)
+    if reason is not None and reason not in ("rounds", "patience"):
+        event = verdict(state)
+        return event if event is not None or state.window.count else _end(state, reason)
+    sweep = begin(state)
+    if sweep is not None and (sweep is not state.sweep or going_on(state) is not None):
+        event = merge_step(state, sweep)
+        if event is not None:
+            return event
+    elif quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != state.head.version.number:
+        return Promoted(state.head.version.number)
+    for index in state.ready:
+        event = advance(state, index)
+        if event is not None:
+            return event
+    event = start_lane(state) if reason is None else None
+    if event is not None or state.window.count:
+        return event
+    return _end(state, reason or _spent_out(state))
 
 
 def _base(state: State, probe: Probe) -> Decision | None:
@@ -166,8 +197,7 @@ def _binding(state: State, task: int) -> StopReason:
 def _barrier(state: State, sweep: Sweep | None) -> Decision:
     """Nothing is open and nothing can be merged: promote, end, or begin the next round."""
     head = state.head.version
-    quiet = state.quiet if sweep is None else 0 if sweep.committed else state.quiet + 1
-    if quiet >= PROMOTE_AFTER and state.stable.number != head.number:
+    if quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != head.number:
         return Promoted(head.number)
     reason = _ended(state)
     if reason is None:
@@ -177,17 +207,23 @@ def _barrier(state: State, sweep: Sweep | None) -> Decision:
 
 def _ended(state: State) -> StopReason | None:
     spec, scores, health = state.spec, state.head.scores, state.health
-    barren = health.barren_rounds + (health.proposals > 0 and health.proposals == health.proposals_failed)
-    if barren >= BARREN_ROUNDS:
+    if spec.schedule == "continuous":
+        barren = health.refused >= 2 * spec.n_workers
+    else:
+        all_failed = health.proposals > 0 and health.proposals == health.proposals_failed
+        barren = health.barren_rounds + all_failed >= BARREN_ROUNDS
+    if barren or health.retired == spec.n_workers:
         return "error"
     if scores.solved == scores.size and state.head.train.solved == state.head.train.size:
         return "solved"
     if spec.target is not None and scores.total >= round(spec.target * MILLION) * scores.size:
         return "target_reward"
-    if spec.patience is not None and state.round - state.improved_round >= spec.patience:
+    # On the continuous schedule a round is over when the next turn would belong to another.
+    rounds = state.round if spec.schedule == "rounds" else next_round(state.flow, spec) - 1
+    if spec.patience is not None and rounds - state.improved_round >= spec.patience:
         return "patience"
     limit = state.governor.caps.rounds
-    return "rounds" if limit is not None and state.round >= limit else None
+    return "rounds" if limit is not None and rounds >= limit else None
 
 
 def _spent_out(state: State) -> StopReason:

@@ -52,7 +52,8 @@ class Started(Record, frozen=True, tag="started"):
 class Decided(Record, frozen=True, tag="decided"):
     """An effect is wanted; its worst case is reserved. Recorded before the effect starts.
 
-    `subject`: the proposal or candidate it is for, -1 for none. `attempt` counts the failures of the slot.
+    `worker`: the lane of the turn it is for (of worker `lane % n_workers`), -1 for none. `subject`: the proposal or
+    candidate it is for, -1 for none. `attempt` counts the failures of the slot.
     `closing`: set on the test of the final artifact, the reason for which the run is ending.
     """
 

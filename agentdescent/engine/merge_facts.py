@@ -17,7 +17,7 @@ from agentdescent.engine.event import (
 from agentdescent.engine.merge_needs import Close, Measure, Put, begin, known_scores
 from agentdescent.engine.merge_needs import settle as settle_sweep
 from agentdescent.engine.scoring import hold_test, pay
-from agentdescent.engine.state import Head, State, Version
+from agentdescent.engine.state import Head, State, Version, quiet_merges
 from agentdescent.engine.turn import turn_over
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums
@@ -29,11 +29,21 @@ from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import replace
 
 
-def current_sweep(state: State) -> Sweep:
-    sweep = state.sweep or begin(state)
+def enter(state: State) -> tuple[State, Sweep]:
+    """The open sweep, and the state in which it is open: the first fact of a sweep takes the waiting cards."""
+    sweep = begin(state)
     if sweep is None:
         raise IllegalEvent("no merge is going on")
-    return sweep
+    if sweep is state.sweep:
+        return state, sweep
+    cards = tuple(card for card in state.cards if card.verifying)
+    return replace(state, sweep=sweep, cards=cards, quiet=quiet_merges(state)), sweep
+
+
+def current_sweep(state: State) -> Sweep:
+    if state.sweep is None:
+        raise IllegalEvent("no merge is going on")
+    return state.sweep
 
 
 def gate_at(sweep: Sweep, subject: int) -> tuple[int, Gate]:
@@ -56,8 +66,10 @@ def decided_gate(state: State, event: Decided, command: Rollout) -> State:
 
 
 def decided_measure(before: State, state: State, event: Decided, command: Rollout) -> State:
-    """`before`: the state that the decision was taken in, without the command."""
-    sweep, need = settle_sweep(before, current_sweep(before))
+    """`before`: the state that the decision was taken in, without the command; the sweep may begin with it."""
+    before, begun = enter(before)
+    sweep, need = settle_sweep(before, begun)
+    state = replace(state, cards=before.cards, quiet=before.quiet)
     if not isinstance(need, Measure) or need.subject != event.subject:
         raise IllegalEvent(f"nothing to measure for {event.subject}")
     if sweep.trial is not None:
@@ -74,7 +86,7 @@ def decided_measure(before: State, state: State, event: Decided, command: Rollou
         else:
             duel = replace(duel, ours=ask(duel.ours, event.attempt))
         sweep = replace(sweep, duel=duel)
-    return replace(state, governor=reserve(state.governor, command.reserve), sweep=sweep, cards=())
+    return replace(state, governor=reserve(state.governor, command.reserve), sweep=sweep)
 
 
 def measured(state: State, event: RolledOut, decided: Decided, command: Rollout, bar: int) -> State:
@@ -122,7 +134,8 @@ def measure_failed(
 
 
 def gate_opened(state: State, event: GateOpened) -> State:
-    sweep, need = settle_sweep(state, current_sweep(state))
+    state, begun = enter(state)
+    sweep, need = settle_sweep(state, begun)
     head = state.head
     if not isinstance(need, Put) or need.version.artifact != event.artifact or event.version != head.version.number:
         raise IllegalEvent(f"candidate {event.subject} is not what is put forward")
@@ -150,7 +163,6 @@ def gate_opened(state: State, event: GateOpened) -> State:
         governor=hold(state.governor, event.held),
         next_subject=max(state.next_subject, event.subject + 1),
         sweep=replace(sweep, kept=(), gates=(*sweep.gates, gate)),
-        cards=(),
     )
 
 
@@ -165,10 +177,11 @@ def judged(state: State, event: Judged) -> State:
         if worker.subject == event.subject or (card is not None and card.subject == event.subject):
             cards = tuple(other for other in state.cards if other.subject != event.subject)
             return turn_over(replace(state, cards=cards), index, worker)
-    sweep, need = settle_sweep(state, current_sweep(state))
+    state, begun = enter(state)
+    sweep, need = settle_sweep(state, begun)
     if not isinstance(need, Close) or need.card.subject != event.subject:
         raise IllegalEvent(f"proposal {event.subject} is not to be judged")
-    return replace(state, sweep=_without(state, sweep, event.subject), cards=())
+    return replace(state, sweep=_without(state, sweep, event.subject))
 
 
 def _without(state: State, sweep: Sweep, subject: int) -> Sweep:

@@ -8,13 +8,14 @@ from typing import Literal, TypeAlias
 from agentdescent.artifact.diff import Ops, change, contradict, identity, union
 from agentdescent.budget.governor import fits, reservation
 from agentdescent.budget.usage import NOTHING, Amount
+from agentdescent.engine.flow import in_progress
 from agentdescent.engine.path import gate_hold
 from agentdescent.engine.state import State, Version, version_of
 from agentdescent.merge.card import Card, staleness, tolerance
 from agentdescent.merge.probe import Probe, next_slot
 from agentdescent.merge.rejected import contains
 from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
-from agentdescent.merge.sweep import Duel, Sweep, Trial, halves
+from agentdescent.merge.sweep import Duel, Sweep, Trial, finished, halves
 from agentdescent.merge.verdict import Evidence, Outcome, StaleEvidence, SubsetEvidence
 from agentdescent.record import Record, replace
 
@@ -53,14 +54,36 @@ class Measure(Record, frozen=True):
 Need: TypeAlias = Close | Put | Measure | None
 
 
-def begin(state: State) -> Sweep | None:
-    """The open sweep, or the one that would begin now: all waiting cards in order of worker."""
-    if state.sweep is not None:
-        return state.sweep
-    if not state.cards:
+def going_on(state: State) -> Sweep | None:
+    """The sweep that has something left to do; also what is left may not fit the budget, and then it is over."""
+    last = state.sweep
+    if last is None or finished(last):
         return None
-    cards = tuple(sorted(state.cards, key=lambda card: (card.version, card.worker, card.subject)))
+    if state.window.count or last.gates:
+        return last
+    settled, need = settle(state, last)
+    return None if need is None and finished(settled) else last
+
+
+def begin(state: State) -> Sweep | None:
+    """The open sweep, or the one that would begin now with all waiting cards, oldest first; else the last one, which
+    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round."""
+    last = state.sweep
+    if last is not None and (state.spec.schedule == "rounds" or going_on(state) is not None):
+        return last
+    waiting = tuple(card for card in state.cards if not card.verifying)
+    if len(waiting) < _batch(state):
+        return last
+    if last is not None:
+        waiting = (*settle(state, last)[0].parked, *waiting)
+    cards = tuple(sorted(waiting, key=lambda card: (card.version, card.worker, card.subject)))
     return Sweep(state.head.version.number, (cards,))
+
+
+def _batch(state: State) -> int:
+    """How many cards a merge waits for: as long as turns are in progress, which may bring more, `merge_size`."""
+    spec, flow = state.spec, state.flow
+    return spec.merge_size if state.window.count and in_progress(flow, spec) else 1
 
 
 def settle(state: State, sweep: Sweep) -> tuple[Sweep, Need]:

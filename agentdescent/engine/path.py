@@ -6,6 +6,7 @@ from agentdescent import vector
 from agentdescent.budget.governor import Governor, alone, fits, reservation
 from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, Usage, add, at_least_zero, scale, subtract
+from agentdescent.engine.flow import lanes
 from agentdescent.engine.spec import Setup
 from agentdescent.engine.state import Sizes, State, Version, Worker
 
@@ -66,8 +67,9 @@ def propose_estimate(state: State, version: Version, task: int) -> Amount:
 
 
 def next_task(state: State, index: int, worker: Worker) -> int:
-    """Worker w of n owns train[i] with i mod n = w, and goes round; with more workers than tasks they share."""
-    train, n = state.split.train, state.spec.n_workers
+    """Lane l of n owns train[i] with i mod n = l, and goes round; with more lanes than tasks they share. So does
+    worker w: its lanes are those with l mod n_workers = w."""
+    train, n = state.split.train, lanes(state.spec)
     if index >= len(train):
         return train[(index + worker.turns) % len(train)]
     own = (len(train) - index + n - 1) // n

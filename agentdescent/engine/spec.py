@@ -18,6 +18,7 @@ Staleness: TypeAlias = Literal["guarded", "full", "reflective"]
 Fusion: TypeAlias = Literal["union", "none"]
 GateOrder: TypeAlias = Literal["informative", "index"]
 Admission: TypeAlias = Literal["ordered", "arrival"]
+Schedule: TypeAlias = Literal["rounds", "continuous"]
 
 
 class Spec(Record, frozen=True):
@@ -25,7 +26,9 @@ class Spec(Record, frozen=True):
 
     `refresh_interval`: a worker keeps its copy of the head that many rounds. `wave_min`: a gate asks for at
     least so many outcomes at once. `attempts`: commands per slot. `screen`: a verified proposal that did not
-    gain is not merged. `rejected_limit` and the like are not here: they are part of the rules.
+    gain is not merged. Of the continuous schedule: `merge_size`, proposals that a merge waits for while turns are
+    in progress; `async_ratio`, how many such merges the workers may be ahead; `window`, under ordered admission,
+    effects decided ahead of the answers, in multiples of `n_workers`.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -48,6 +51,10 @@ class Spec(Record, frozen=True):
     wave_min: int = 1
     open_gates: int = 1
     cheap_size: int = 8
+    schedule: Schedule = "rounds"
+    merge_size: int = 1
+    async_ratio: int = 1
+    window: int = 16
     admission: Admission = "ordered"
     attempts: int = 3
     solved_threshold: float = 0.999

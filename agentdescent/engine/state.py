@@ -24,6 +24,7 @@ from agentdescent.budget.governor import Caps, Governor
 from agentdescent.budget.usage import NOTHING, Amount
 from agentdescent.engine.command import Command
 from agentdescent.engine.event import InterruptReason, Stopped, StopReason
+from agentdescent.engine.flow import Flow, all_idle, lanes
 from agentdescent.engine.spec import Setup, Spec, Split
 from agentdescent.engine.window import Window, commands
 from agentdescent.merge.card import Card
@@ -34,7 +35,10 @@ from agentdescent.merge.sweep import Sweep
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import Record
 
-Stage: TypeAlias = Literal["idle", "rolling", "reroll", "rolled", "proposing", "proposed", "verifying", "verified"]
+RETIRE_AFTER = 3
+Stage: TypeAlias = Literal[
+    "idle", "rolling", "reroll", "rolled", "proposing", "proposed", "verifying", "verified", "retired"
+]
 
 
 class Version(Record, frozen=True):
@@ -62,11 +66,14 @@ class Head(Record, frozen=True):
 
 
 class Worker(Record, frozen=True):
-    """One worker's turn: `rolling` a train task, `rolled` (to propose), `proposed` (to verify), `verified`.
+    """One lane of a worker (its only one but for the continuous schedule in order), and the turn in it: `rolling` a
+    train task, `rolled` (to propose), `proposed` (to verify), `verified`.
 
     `turns`: tasks taken so far. `path`: the worst case of the proposal it may still ask for, part of
     `State.expected`. `task` indexes the run's tasks, `score` in millionths, `size` bytes of the output. `subject`:
     its proposal while that is neither a card nor closed, else -1. `failure`: why the proposal cannot be had.
+    `in_vain`: turns in a row whose rollout could not be had, -1 once one could, in all lanes of a worker and kept in
+    its first. At RETIRE_AFTER the worker, for which nothing has ever worked, is `retired` and starts no more.
     """
 
     stage: Stage = "idle"
@@ -81,6 +88,7 @@ class Worker(Record, frozen=True):
     card: Card | None = None
     path: Amount = NOTHING
     failure: FailureEvidence | None = None
+    in_vain: int = 0
 
 
 class Sizes(Record, frozen=True):
@@ -93,14 +101,16 @@ class Sizes(Record, frozen=True):
 
 
 class Health(Record, frozen=True):
-    """Failures: in a row over all calls; of proposals in this round; rounds in a row in which all of them failed.
-    `fatal`: why the run cannot go on."""
+    """Failures: in a row over all calls; of proposals in this round, and in a row (`refused`); rounds in a row in
+    which all of them failed. `retired`: workers that gave up. `fatal`: why the run cannot go on."""
 
     in_a_row: int = 0
     ever: bool = False
     proposals: int = 0
     proposals_failed: int = 0
+    refused: int = 0
     barren_rounds: int = 0
+    retired: int = 0
     last: str = ""
     fatal: str = ""
 
@@ -109,7 +119,8 @@ class State(Record, frozen=True):
     """See the head of this module. `solved_at`: the score in millionths from which a task is solved.
     `position[i]`: where task i stands in its part (train, held-out, test).
 
-    `cursor`: the first worker that may still start in this `round`. `ready`: workers with something to decide.
+    `workers`: one a lane. `ready`: lanes with something to decide. Rounds: `cursor`, the first worker that may still
+    start in this `round`. Continuous: `flow`, which lanes may start a turn; every n_workers turns are a round.
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
     head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit.
     """
@@ -139,6 +150,7 @@ class State(Record, frozen=True):
     base_total: int = 0
     workers: vector.Vector[Worker] = ()
     ready: tuple[int, ...] = ()
+    flow: Flow = Flow()
     cursor: int = 0
     round: int = 0
     expected: Amount = NOTHING
@@ -166,7 +178,8 @@ def initial(spec: Spec, setup: Setup) -> State:
         governor=Governor(spec.caps, setup.tariff),
         head=Head(version, blank(0), blank(0)),
         stable=version,
-        workers=vector.pack([Worker()] * spec.n_workers),
+        workers=vector.pack([Worker()] * lanes(spec)),
+        flow=all_idle(spec),
         cursor=spec.n_workers,
         solved_at=round(spec.solved_threshold * 1_000_000),
     )
@@ -180,3 +193,10 @@ def due(state: State) -> tuple[Command, ...]:
 def caps(state: State) -> Caps:
     """The caps in force: those of the spec, or the last that amended them."""
     return state.governor.caps
+
+
+def quiet_merges(state: State) -> int:
+    """Merges in a row without a commit, the last one that is over included."""
+    if state.sweep is None:
+        return state.quiet
+    return 0 if state.sweep.committed else state.quiet + 1

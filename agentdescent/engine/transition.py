@@ -34,7 +34,7 @@ from agentdescent.engine.merge_facts import committed, decided_gate, decided_mea
 from agentdescent.engine.path import gate_cost, sizes_of, test_cost
 from agentdescent.engine.scoring import asked_anew, decided_score, hold_test, test_probe
 from agentdescent.engine.state import Head, State
-from agentdescent.engine.turn import decided_propose, decided_turn, decided_verify, skipped
+from agentdescent.engine.turn import decided_propose, decided_turn, decided_verify, revived, skipped
 from agentdescent.engine.window import put
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.probe import Probe
@@ -114,10 +114,12 @@ def _amended(state: State, event: Amended) -> State:
     state = replace(
         state,
         governor=replace(state.governor, caps=event.caps, overrun=not fits(spent_only, NOTHING)),
-        health=replace(state.health, fatal="", in_a_row=0, barren_rounds=0),
+        health=replace(state.health, fatal="", in_a_row=0, barren_rounds=0, refused=0),
         stopped=None,
         interrupted=None,
     )
+    if state.health.retired:
+        state = revived(state)
     if state.base is not None and not state.window.count:
         state = replace(state, base=asked_anew(state.base))
     elif not state.window.count:

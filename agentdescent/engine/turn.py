@@ -13,8 +13,9 @@ from agentdescent.engine.event import (
     RolledOut,
     Skipped,
 )
+from agentdescent.engine.flow import turn_began, turn_ended
 from agentdescent.engine.path import propose_estimate
-from agentdescent.engine.state import State, Worker
+from agentdescent.engine.state import RETIRE_AFTER, Stage, State, Worker, quiet_merges
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
 from agentdescent.merge.scores import record
@@ -52,6 +53,9 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
         raise IllegalEvent(f"worker {index} has no artifact {command.artifact}")
     if event.round != state.round:
         state = _new_round(state, event.round)
+    flow = state.flow
+    if state.spec.schedule == "continuous":
+        flow = turn_began(flow, index)
     path = propose_estimate(state, copy, command.task)
     turn = Worker(
         stage="rolling",
@@ -59,6 +63,7 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
         copy=copy,
         task=command.task,
         path=path,
+        in_vain=worker.in_vain,
     )
     return replace(
         state,
@@ -66,6 +71,7 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
         workers=put_worker(state, index, turn),
         ready=_not_ready(state, index) if state.ready else (),
         cursor=index + 1,
+        flow=flow,
         expected=add(subtract(state.expected, worker.path), path),
     )
 
@@ -80,10 +86,9 @@ def _new_round(state: State, number: int) -> State:
         round=number,
         health=replace(health, proposals=0, proposals_failed=0, barren_rounds=barren),
     )
-    if sweep is None:
+    if sweep is None or state.spec.schedule == "continuous":
         return state
-    quiet = 0 if sweep.committed else state.quiet + 1
-    return replace(state, sweep=None, cards=(*open_cards(sweep), *state.cards), quiet=quiet)
+    return replace(state, sweep=None, cards=(*open_cards(sweep), *state.cards), quiet=quiet_merges(state))
 
 
 def decided_propose(state: State, event: Decided, command: Propose) -> State:
@@ -113,15 +118,21 @@ def decided_verify(state: State, event: Decided, command: Rollout) -> State:
         workers=put_worker(state, index, replace(worker, stage="verifying", subject=-1, attempt=event.attempt)),
         ready=_not_ready(state, index),
     )
-    return _with_card(state, worker.card)
+    return _with_card(state, worker.card, verifying=True)
 
 
-def _with_card(state: State, card: Card | None) -> State:
+def _with_card(state: State, card: Card | None, *, verifying: bool) -> State:
+    """The proposal is a card from here on, or was one and is asked about again."""
     if card is None:
         raise IllegalEvent("no proposal is waiting here")
+    card = replace(card, verifying=verifying)
     if any(other.subject == card.subject for other in state.cards):
-        return state
+        return _replace_card(state, card)
     return replace(state, cards=(*state.cards, card))
+
+
+def _replace_card(state: State, card: Card) -> State:
+    return replace(state, cards=tuple(card if other.subject == card.subject else other for other in state.cards))
 
 
 def skipped(state: State, event: Skipped) -> State:
@@ -131,7 +142,7 @@ def skipped(state: State, event: Skipped) -> State:
         workers=put_worker(state, index, replace(worker, stage="idle", subject=-1, card=None)),
         ready=_not_ready(state, index),
     )
-    return _with_card(state, worker.card)
+    return _with_card(_lane_free(state, index, brought=True), worker.card, verifying=False)
 
 
 def _worker_of(state: State, subject: int) -> tuple[int, Worker]:
@@ -148,17 +159,87 @@ def propose_failed(state: State, index: int, attempt: int, why: FailureEvidence 
     again = replace(worker, stage="rolled", attempt=attempt, failure=why)
     health = state.health
     if counted:
-        health = replace(health, proposals_failed=health.proposals_failed + 1)
+        health = replace(health, proposals_failed=health.proposals_failed + 1, refused=health.refused + 1)
     return replace(state, workers=put_worker(state, index, again), ready=(*state.ready, index), health=health)
 
 
-def turn_over(state: State, index: int, worker: Worker) -> State:
-    """The worker is done with its turn; what it proposed, if anything, is a card or closed."""
+def turn_over(state: State, index: int, worker: Worker, *, brought: bool = False) -> State:
+    """The turn in this lane is done; what it proposed, if anything, is a card (`brought`) or closed."""
     expected = state.expected if worker.path == NOTHING else subtract(state.expected, worker.path)
-    idle_worker = replace(worker, stage="idle", path=NOTHING, subject=-1, card=None, failure=None)
-    return replace(
-        state, workers=put_worker(state, index, idle_worker), ready=_not_ready(state, index), expected=expected
+    stage: Stage = "idle" if _in_vain(state, index) < RETIRE_AFTER else "retired"
+    rested = replace(worker, stage=stage, path=NOTHING, subject=-1, card=None, failure=None)
+    state = replace(state, workers=put_worker(state, index, rested), ready=_not_ready(state, index), expected=expected)
+    return _lane_free(state, index, brought=brought)
+
+
+def _lane_free(state: State, index: int, *, brought: bool) -> State:
+    if state.spec.schedule == "rounds":
+        return state
+    retired = vector.get(state.workers, index).stage == "retired"
+    return replace(state, flow=turn_ended(state.flow, index, brought=brought, retired=retired))
+
+
+def _in_vain(state: State, index: int) -> int:
+    """Of the worker whose lane this is: kept in its first lane."""
+    return vector.get(state.workers, index % state.spec.n_workers).in_vain
+
+
+def _tried(state: State, index: int, in_vain: int) -> State:
+    home = index % state.spec.n_workers
+    worker = vector.get(state.workers, home)
+    return (
+        state
+        if worker.in_vain == in_vain
+        else replace(state, workers=put_worker(state, home, replace(worker, in_vain=in_vain)))
     )
+
+
+def rollout_given_up(state: State, index: int) -> State:
+    """The turn ends without a rollout; a worker for which none has ever worked gives up in the end, in all lanes."""
+    before = _in_vain(state, index)
+    if before >= 0:
+        state = _tried(state, index, before + 1)
+    if before + 1 == RETIRE_AFTER:
+        state = _retire(state, index % state.spec.n_workers)
+    return turn_over(state, index, vector.get(state.workers, index))
+
+
+def _retire(state: State, home: int) -> State:
+    """The lanes that are idle now; the others follow when their turns are over."""
+    n, flow, workers = state.spec.n_workers, state.flow, state.workers
+    gone = tuple(lane for lane in flow.idle if lane % n == home)
+    for lane in gone:
+        workers = vector.put(workers, lane, replace(vector.get(workers, lane), stage="retired"))
+    left = tuple(lane for lane in flow.idle if lane % n != home)
+    return replace(
+        state,
+        workers=workers,
+        flow=replace(flow, idle=left, retired=flow.retired + len(gone)),
+        health=replace(state.health, retired=state.health.retired + 1),
+    )
+
+
+def revived(state: State) -> State:
+    """Workers that gave up may try again."""
+    workers, flow = tuple(vector.items(state.workers)), state.flow
+    back = tuple(index for index, worker in enumerate(workers) if worker.stage == "retired")
+    if flow.retired:
+        flow = replace(flow, idle=(*flow.idle, *back), retired=0)
+    return replace(
+        state,
+        health=replace(state.health, retired=0),
+        flow=flow,
+        workers=vector.pack(
+            replace(w, stage="idle" if w.stage == "retired" else w.stage, in_vain=min(w.in_vain, 0)) for w in workers
+        ),
+    )
+
+
+def verify_given_up(state: State, index: int, worker: Worker) -> State:
+    """The self-verify cannot be had: the card goes on without it."""
+    if worker.card is not None:
+        state = _replace_card(state, replace(worker.card, verifying=False))
+    return turn_over(state, index, worker, brought=True)
 
 
 def proposed(state: State, event: Proposed, index: int) -> State:
@@ -168,6 +249,8 @@ def proposed(state: State, event: Proposed, index: int) -> State:
         worker.subject, index, worker.task, worker.rollout, version.number, event.ops, identity(event.ops), worker.score
     )
     ready = replace(worker, stage="proposed", attempt=0, card=card)
+    if state.health.refused:
+        state = replace(state, health=replace(state.health, refused=0))
     return replace(state, workers=put_worker(state, index, ready), ready=(*state.ready, index))
 
 
@@ -177,6 +260,9 @@ def turn_scored(state: State, event: RolledOut, index: int, command: Rollout, ba
     if command.artifact == head.version.artifact:
         train = record(head.train, state.position[command.task], event.score, bar)
         state = replace(state, head=replace(head, train=train))
+    if _in_vain(state, index) >= 0:
+        state = _tried(state, index, -1)
+        worker = vector.get(state.workers, index)
     if event.score >= bar:
         return turn_over(state, index, worker)
     rolled = replace(worker, stage="rolled", rollout=event.id, score=event.score, size=event.size, attempt=0)
@@ -188,10 +274,8 @@ def verified(state: State, event: RolledOut, index: int) -> State:
     card = worker.card
     if card is None:
         raise IllegalEvent(f"worker {index} verified nothing")
-    card = replace(card, delta=event.score - card.before)
-    cards = tuple(card if other.subject == card.subject else other for other in state.cards)
-    state = replace(state, cards=cards)
+    card = replace(card, delta=event.score - card.before, verifying=False)
     if not state.spec.screen or event.score > card.before:
-        return turn_over(state, index, worker)
+        return turn_over(_replace_card(state, card), index, worker, brought=True)
     screened = replace(worker, stage="verified", card=card)
     return replace(state, workers=put_worker(state, index, screened), ready=(*state.ready, index))

@@ -8,7 +8,7 @@ from agentdescent import vector
 from agentdescent.artifact.diff import change
 from agentdescent.artifact.strategy import oversized
 from agentdescent.budget.governor import alone, fits, reservation, spent_share
-from agentdescent.budget.usage import NOTHING, add
+from agentdescent.budget.usage import NOTHING, add, scale
 from agentdescent.engine.asking import ask_rollout
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import (
@@ -17,11 +17,13 @@ from agentdescent.engine.event import (
     Judged,
     Skipped,
 )
+from agentdescent.engine.flow import next_round, within_bound
 from agentdescent.engine.path import affords_turn, gate_cost, worker_path
 from agentdescent.engine.state import State, Worker, version_of
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
 from agentdescent.merge.rejected import contains
+from agentdescent.merge.sweep import at_work, open_cards
 from agentdescent.merge.verdict import FailureEvidence, VerifyEvidence
 
 
@@ -38,7 +40,7 @@ def advance(state: State, index: int) -> Decision | None:
             return _verify(state, index, worker)
         case "verified":
             return _screen(worker)
-        case "idle" | "rolling" | "proposing" | "verifying":
+        case "idle" | "rolling" | "proposing" | "verifying" | "retired":
             return None
         case _:
             assert_never(worker.stage)
@@ -99,8 +101,9 @@ def _verify(state: State, index: int, worker: Worker) -> Decision | None:
 def _duplicate(state: State, card: Card) -> bool:
     """Equal to an open card, already in the head, or already rejected against it."""
     head = state.head
+    merging = () if state.sweep is None else open_cards(state.sweep)
     return (
-        any(card.identity == other.identity for other in state.cards)
+        any(card.identity == other.identity for other in (*state.cards, *merging))
         or contains(head.rejected, card.identity)
         or (card.version != head.version.number and change(head.version.entries, card.ops) == head.version.entries)
     )
@@ -117,18 +120,52 @@ def start_turn(state: State, first: int, number: int) -> Decided | None:
     """The next worker from `first` on whose whole path fits starts its turn in round `number`: one that is idle, or
     whose turn cannot go on, because its proposal (never asked for) or, in an earlier round, its rollout does not fit.
     """
-    # With nothing open, what was expected of turns that cannot go on will not come.
-    expected = state.expected if state.window.count else NOTHING
     for index in range(first, state.spec.n_workers):
         worker = vector.get(state.workers, index)
-        stuck = (worker.stage == "rolled" and worker.subject < 0) or (
-            worker.stage == "reroll" and number != state.round
-        )
-        if not (worker.stage == "idle" or stuck):
-            continue
-        task, version, reserve, path = worker_path(state, index, number)
-        if fits(state.governor, add(path, expected)):
-            ceiling = state.setup.tariff.solve.ceiling
-            command = Rollout(state.next_command, "rollout", version.artifact, task, ceiling, reserve)
-            return Decided(command, number, index)
+        if worker.stage == "idle" or _stuck(worker) or (worker.stage == "reroll" and number != state.round):
+            event = _turn(state, index, number)
+            if event is not None:
+                return event
     return None
+
+
+def _stuck(worker: Worker) -> bool:
+    return worker.stage == "rolled" and worker.subject < 0
+
+
+def start_lane(state: State) -> Decided | None:
+    """Continuous: a turn in the next idle lane, if the workers are not too far ahead and its whole path fits. With
+    nothing open, in whichever lane it fits, also in one whose turn cannot go on."""
+    spec, flow, window = state.spec, state.flow, state.window.count
+    number = next_round(flow, spec)
+    if window:
+        if not flow.idle or (spec.admission == "ordered" and window >= spec.n_workers * spec.window):
+            return None
+        unmerged = len(state.cards) + at_work(state.sweep)
+        return _turn(state, flow.idle[0], number) if within_bound(flow, spec, unmerged) else None
+    limit = state.governor.caps.rounds
+    for index in flow.idle:
+        event = _turn(state, index, number)
+        if event is not None:
+            return event
+    for index, worker in enumerate(vector.items(state.workers)):
+        # In a lane that waits to ask for its rollout again only another round tells a new turn from that.
+        new = max(number, state.round + 1) if worker.stage == "reroll" else number
+        if (_stuck(worker) or worker.stage == "reroll") and (limit is None or new <= limit):
+            event = _turn(state, index, new)
+            if event is not None:
+                return event
+    return None
+
+
+def _turn(state: State, index: int, number: int) -> Decided | None:
+    task, version, reserve, path = worker_path(state, index, number)
+    # With nothing open, what was expected of turns that cannot go on will not come.
+    expected = state.expected if state.window.count else NOTHING
+    if state.spec.schedule == "continuous" and state.window.count:  # proposals that wait may have to be rebased
+        expected = add(expected, scale(reserve, 2 * (len(state.cards) + at_work(state.sweep))))
+    if not fits(state.governor, add(path, expected)):
+        return None
+    ceiling = state.setup.tariff.solve.ceiling
+    command = Rollout(state.next_command, "rollout", version.artifact, task, ceiling, reserve)
+    return Decided(command, number, index)

@@ -1,6 +1,10 @@
-"""The effects decided on and not yet answered, oldest first, in chunks of at most 16.
+"""The effects decided on and not yet answered: those of workers' turns, and the others (base, merge, test).
 
-So that adding or answering one copies a chunk and the list of chunks, however many effects are open.
+Each in chunks of at most 16, oldest first, so that adding or answering one copies a chunk and the list of chunks,
+however many effects are open.
+
+Where answers are admitted in order, the order is that in which they were asked for, the others before those of turns:
+every worker waits for a commit, and what a gate decides does not depend on what a turn in progress brings.
 """
 
 from __future__ import annotations
@@ -15,44 +19,76 @@ from agentdescent.record import Record
 
 _WIDTH = 16
 Chunk: TypeAlias = tuple[Decided, ...]
+Chunks: TypeAlias = tuple[Chunk, ...]
 
 
 class Window(Record, frozen=True):
-    chunks: tuple[Chunk, ...] = ()
+    turns: Chunks = ()
+    others: Chunks = ()
     count: int = 0
 
 
 def put(window: Window, decided: Decided) -> Window:
-    chunks = window.chunks
+    if decided.worker < 0:
+        return Window(window.turns, _put(window.others, decided), window.count + 1)
+    return Window(_put(window.turns, decided), window.others, window.count + 1)
+
+
+def _put(chunks: Chunks, decided: Decided) -> Chunks:
     if chunks and len(chunks[-1]) < _WIDTH:
-        chunks = (*chunks[:-1], (*chunks[-1], decided))
-    else:
-        chunks = (*chunks, (decided,))
-    return Window(chunks, window.count + 1)
+        return (*chunks[:-1], (*chunks[-1], decided))
+    return (*chunks, (decided,))
+
+
+def take(window: Window, ident: int) -> tuple[Decided, Window]:
+    """The effect with this command id, and the window without it. Raises IllegalEvent when it is not open."""
+    found = _take(window.others, ident)
+    if found is not None:
+        decided, rest = found
+        return decided, Window(window.turns, rest, window.count - 1)
+    found = _take(window.turns, ident)
+    if found is not None:
+        decided, rest = found
+        return decided, Window(rest, window.others, window.count - 1)
+    raise IllegalEvent(f"an outcome for command {ident}, which is not open")
 
 
 def _first(chunk: Chunk) -> int:
     return chunk[0].command.id
 
 
-def take(window: Window, ident: int) -> tuple[Decided, Window]:
-    """The effect with this command id, and the window without it. Raises IllegalEvent when it is not open."""
-    at = 0
-    if not (window.chunks and window.chunks[0][0].command.id == ident):
-        at = bisect_right(window.chunks, ident, key=_first) - 1
-    chunk = window.chunks[at] if at >= 0 else ()
+def _take(chunks: Chunks, ident: int) -> tuple[Decided, Chunks] | None:
+    if not chunks:
+        return None
+    at = 0 if chunks[0][0].command.id == ident else bisect_right(chunks, ident, key=_first) - 1
+    chunk = chunks[at] if at >= 0 else ()
     for i, decided in enumerate(chunk):
         if decided.command.id == ident:
             rest = (*chunk[:i], *chunk[i + 1 :])
             middle = (rest,) if rest else ()
-            return decided, Window((*window.chunks[:at], *middle, *window.chunks[at + 1 :]), window.count - 1)
-    raise IllegalEvent(f"an outcome for command {ident}, which is not open")
+            return decided, (*chunks[:at], *middle, *chunks[at + 1 :])
+    return None
 
 
-def oldest(window: Window) -> int:
-    """The id of the oldest open command; the window must not be empty."""
-    return window.chunks[0][0].command.id
+def next_in_order(window: Window) -> int:
+    """The id of the command whose answer is folded next under ordered admission; the window must not be empty."""
+    return (window.others or window.turns)[0][0].command.id
+
+
+def idents(window: Window) -> tuple[int, ...]:
+    """The ids of all open commands, oldest first."""
+    return tuple(sorted([decided.command.id for chunk in window.others + window.turns for decided in chunk]))
+
+
+def _ident(decided: Decided) -> int:
+    return decided.command.id
+
+
+def open_effects(window: Window) -> tuple[Decided, ...]:
+    """Oldest first."""
+    return tuple(sorted([decided for chunk in window.others + window.turns for decided in chunk], key=_ident))
 
 
 def commands(window: Window) -> tuple[Command, ...]:
-    return tuple(decided.command for chunk in window.chunks for decided in chunk)
+    """Oldest first."""
+    return tuple(decided.command for decided in open_effects(window))

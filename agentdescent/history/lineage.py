@@ -56,7 +56,8 @@ def lineage(events: Iterable[Event]) -> tuple[State, tuple[Commit, ...]]:
         state = apply(state, event)
         match event:
             case Decided(command=Propose() as command):
-                commands[command.id] = (command.subject, event.worker, command.task, command.score)
+                worker = event.worker % state.spec.n_workers
+                commands[command.id] = (command.subject, worker, command.task, command.score)
             case Proposed():
                 subject, worker, task, score = commands.pop(event.id)
                 name = state.setup.tasks[task].id

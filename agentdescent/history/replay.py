@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from agentdescent.engine.decision import Wait, decide
+from agentdescent.engine.decision import Step, Wait, decide
 from agentdescent.engine.draw import seeded
 from agentdescent.engine.event import (
     Abandoned,
@@ -60,9 +60,9 @@ def replay(events: Iterable[Event], *, check: bool = True) -> Replay:
             step = decide(state, draw)
             if isinstance(event, _FROM_OUTSIDE):
                 if not isinstance(step, Wait) or event.id not in step.admissible:
-                    divergence = Divergence(n, repr(event), repr(step))
+                    divergence = Divergence(n, repr(event), _told(step))
             elif step != event:
-                divergence = Divergence(n, repr(event), repr(step))
+                divergence = Divergence(n, repr(event), _told(step))
         if divergence is None:
             try:
                 state = apply(state, event)
@@ -71,6 +71,10 @@ def replay(events: Iterable[Event], *, check: bool = True) -> Replay:
         if divergence is not None:
             return Replay(state, n, False, divergence)
     return Replay(state, n + 1, state.stopped is not None)
+
+
+def _told(step: Step) -> str:
+    return f"Wait(admissible={step.admissible})" if isinstance(step, Wait) else repr(step)
 
 
 def _chain(first: Event, rest: Iterator[Event]) -> Iterator[Event]:

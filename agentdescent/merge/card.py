@@ -16,7 +16,8 @@ class Card(Record, frozen=True):
 
     `before`: what that head scored on `task`; `delta`: gain of self-verify or of the last rebase, None where
     neither was made. Both in millionths. `cheap`: held-out scores of the head with this change alone, valid for
-    head version `cheap_version`. `reopened`: how often the head moved under its gate.
+    head version `cheap_version`. `reopened`: how often the head moved under its gate. `verifying`: its self-verify
+    is not answered yet, and it does not wait for merge.
     """
 
     subject: int
@@ -31,6 +32,7 @@ class Card(Record, frozen=True):
     cheap: Scores | None = None
     cheap_version: int = -1
     reopened: int = 0
+    verifying: bool = False
 
 
 def tolerance(blast_radius: float) -> int:

@@ -66,6 +66,11 @@ def halves(cards: tuple[Card, ...]) -> tuple[tuple[Card, ...], tuple[Card, ...]]
     return cards[:middle], cards[middle:]
 
 
+def at_work(sweep: Sweep | None) -> int:
+    """How many cards the sweep is about: not those that are parked."""
+    return 0 if sweep is None else len(open_cards(sweep)) - len(sweep.parked)
+
+
 def open_cards(sweep: Sweep) -> tuple[Card, ...]:
     """Every card the sweep still holds, in no particular order."""
     grouped = tuple(card for group in sweep.groups for card in group)

@@ -34,9 +34,9 @@ def verdicts(log: list[Event]) -> list[tuple[int, str, tuple[int, ...]]]:
 
 @given(any_job(failing=False))
 def test_it_changes_no_verdict_and_asks_no_more(job: Job) -> None:
-    """With one gate at a time and a cap that never binds: same candidates, same verdicts, same commits."""
+    """On rounds, with one gate at a time and a cap that never binds: same candidates, same verdicts, same commits."""
     spec, setup, world = job
-    spec = replace(spec, caps=FREE, open_gates=1, admission="ordered")
+    spec = replace(spec, caps=FREE, open_gates=1, admission="ordered", schedule="rounds")
     _, curtailed = play(replace(spec, curtail=True), setup, world)
     _, full = play(replace(spec, curtail=False), setup, world)
     assert verdicts(curtailed) == verdicts(full)
