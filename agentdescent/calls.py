@@ -1,154 +1,277 @@
-"""One call of a port: at once, in a thread or on the loop, with a deadline that nothing can outlast.
+"""Effects in flight: each ends once, by its answer or by the deadline, whichever comes first.
 
-A port is code we do not know. Whatever it does, a call ends in an outcome: it may raise anything, block, swallow
-cancellation or never return. What is left behind by a deadline runs on in a daemon thread or a cancelled task, and
-its late answer is dropped; the effect was charged at its reservation.
+A port is code we do not know. Whatever it does, a call ends in an outcome: it may raise any Exception, cancel itself,
+block, swallow cancellation, answer twice or never. What a deadline leaves behind runs on in a daemon thread or a
+cancelled task; a second answer, and one that comes late, is dropped: the effect was charged at its reservation.
+
+A call that the agent says was not billed and may be repeated (`CallFailed.retry_after`) is repeated within the same
+deadline, until the run is told to stop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import queue
-import threading
+from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from typing import NamedTuple, TypeAlias
+from contextlib import suppress
+from typing import NamedTuple
 
-from agentdescent.artifact.diff import Entries
-from agentdescent.effects import Mode, Performer, Result, failure
+from agentdescent.effects import Performed, Performer, failure
 from agentdescent.engine.event import Decided, Failed
-from agentdescent.ports import Answer
+from agentdescent.errors import ExecutorLost
+from agentdescent.ports import Executor, Item, Result, Retry
+from agentdescent.threads import Threads
+from agentdescent.wiring import Mode
 
-Arrive: TypeAlias = Callable[[Result], None]
-Work: TypeAlias = "Callable[[], Result | Awaitable[Result]]"
-_Item: TypeAlias = "tuple[Future[Result | Awaitable[Result]], Work] | None"
+PATIENCE = 1.0
+"""Seconds that cancelled calls are given to end when a run is given up."""
+PAUSE = 0.1
+"""Seconds before a call is repeated, at least: a port that always says `retry_after=0` is not called without end."""
 
 
 class Effect(NamedTuple):
-    """A decided command with the artifact it names, for a proposal the output of the rollout it is about, and how it
-    is called."""
+    """A decided command, with all that performing it needs, and how it is called."""
 
     decided: Decided
-    entries: Entries
-    text: str
-    output: str
+    item: Item
     mode: Mode
 
 
-class Threads:
-    """Daemon threads, made when none is idle and used again. One that hangs is left behind: it holds up neither other
-    calls nor the end of the process, which concurrent.futures' own pool would join."""
-
-    def __init__(self) -> None:
-        self._items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)
-        self._count = 0
-
-    def submit(self, work: Work) -> Future[Result | Awaitable[Result]]:
-        future: Future[Result | Awaitable[Result]] = Future()
-        self._items.put((future, work))
-        if not self._idle.acquire(blocking=False):
-            self._count += 1
-            threading.Thread(target=self._serve, name=f"agentdescent-{self._count}", daemon=True).start()
-        return future
-
-    def close(self) -> None:
-        """Idle threads end; a thread at work ends after it."""
-        for _ in range(self._count):
-            self._items.put(None)
-
-    def _serve(self) -> None:
-        while (item := self._items.get()) is not None:
-            future, work = item
-            if future.set_running_or_notify_cancel():  # from here on it cannot be cancelled, only be forgotten
-                try:
-                    future.set_result(work())
-                except BaseException as error:
-                    future.set_exception(error)
-            self._idle.release()
+class _Open(NamedTuple):
+    effect: Effect
+    began: float
+    expires: float
 
 
-class Caller:
-    """Performs effects of one run."""
+def _settle(future: asyncio.Future[Performed], result: Performed | BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
 
-    def __init__(self, performer: Performer, deadline: float) -> None:
+
+class Calls:
+    """Starts effects of one run. `arrive(effect, result, seconds)` is told on the loop, in the very step in which an
+    answer comes, once for each; `lost(error)` when the executor can give no more answers."""
+
+    def __init__(
+        self,
+        performer: Performer,
+        deadline: float,
+        arrive: Callable[[Effect, Result, float], None],
+        lost: Callable[[ExecutorLost], None],
+        executor: Executor | None,
+    ) -> None:
         self.performer = performer
-        self.deadline = deadline
-        self._threads = Threads()
+        self._deadline = deadline
+        self._arrive = arrive
+        self._lost = lost
+        self._threads: Threads[Performed] = Threads()
+        self._executor = executor
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._open: dict[int, _Open] = {}  # in the order in which they were started, and so in that of their expiry
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._done: deque[tuple[int, Performed | BaseException]] = deque()
+        self._woken = False
+        self._waiting: dict[int, tuple[asyncio.TimerHandle, Failed]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._closing = False
+        self._deployed = False
 
-    def at_once(self, effect: Effect) -> Result | Awaitable[Result]:
-        """Call a port that returns at once; an awaitable when it does not after all, or its scorer does not."""
+    def __len__(self) -> int:
+        """Effects in flight."""
+        return len(self._open)
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From here on calls are made, and repeated."""
+        self._loop = loop
+        self._stopping = False
+        self._threads.open(self.performer.call, self.performer.ports.repeat)
+
+    def deploy(self) -> None:
+        """Send the ports to the executor; the agent has met its train tasks."""
+        if self._executor is not None:
+            self._executor.open(self.performer.remote(), self.performer.ports.repeat)
+            self._deployed = True
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise RuntimeError("calls were not opened")
+        return self._loop
+
+    def start(self, effect: Effect) -> None:
+        began = self.loop.time()
+        result: Performed | None = None
+        if effect.mode == "inline":
+            result = self.performer.call(effect.item)
+            if isinstance(result, tuple) and not isinstance(result, Retry):
+                self._arrive(effect, result, self.loop.time() - began)
+                return
+        expires = began + self._deadline
+        self._open[effect.decided.command.id] = _Open(effect, began, expires)
+        if self._timer is None:
+            self._timer = self.loop.call_at(expires, self._expire)
+        if result is None:
+            self._begin(effect)
+        else:
+            self._end(effect.decided.command.id, result)
+
+    def stop(self) -> None:
+        """No call is repeated any more; one that waits for it has failed."""
+        self._stopping = True
+        waiting, self._waiting = self._waiting, {}
+        for ident, (handle, failed) in waiting.items():
+            handle.cancel()
+            self._end(ident, (failed, ""))
+
+    async def close(self) -> None:
+        """Answers that are there are delivered; calls that are not answered are given up.
+
+        One that waits to be repeated has failed, at no cost. If it is free, it is given up too: whoever goes on repeats
+        it, and comes to the log of a run that nobody disturbed.
+        """
+        self._closing = True
         try:
-            return self._call(effect)
-        except Exception as error:  # whatever a port raises is a fact about this call
-            return failure(effect.decided.command, error), ""
+            if self.performer.ports.repeat == "free":
+                for handle, _ in self._waiting.values():
+                    handle.cancel()
+                self._waiting.clear()
+            self.stop()
+            self._drain()
+            if self._timer is not None:
+                self._timer.cancel()
+            tasks = tuple(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=PATIENCE)
+        finally:
+            self._open.clear()
+            self._threads.close()
+            if self._executor is not None and self._deployed:
+                self._executor.close()
 
-    async def perform(self, effect: Effect, arrive: Arrive) -> None:
-        """Call a port in a thread or on the loop. `arrive` is told once what came of it, in the very step in which the
-        answer came; never, when the run itself is cancelled."""
-        work = self._in_thread(effect) if effect.mode == "thread" else self._on_loop(effect)
-        await self.within_deadline(effect, work, arrive)
+    # --- one call ----------------------------------------------------------------------------------------------------
 
-    async def within_deadline(self, effect: Effect, work: Awaitable[Result], arrive: Arrive) -> None:
-        """As `perform`, for a call that has begun."""
-        command, left = effect.decided.command, False
+    def _begin(self, effect: Effect) -> None:
+        ident = effect.decided.command.id
+        match effect.mode:
+            case "inline":
+                self._end(ident, self.performer.call(effect.item))
+            case "thread":
+                try:
+                    (self._executor or self._threads).submit(effect.item, self._teller(ident))
+                except Exception as error:  # an executor is code we do not know either
+                    self._end(ident, error)
+            case "async":
+                self._spawn(ident, self._on_loop(effect.item))
 
+    def _teller(self, ident: int) -> Callable[[Performed | BaseException], None]:
+        """Told once: what an executor repeats would end the next repetition of a call, or begin one more."""
+        untold = [ident]  # pop is atomic, and costs no lock
+
+        def tell(result: Performed | BaseException) -> None:
+            """From any thread."""
+            try:
+                self._done.append((untold.pop(), result))
+            except IndexError:
+                return
+            if not self._woken:
+                self._woken = True
+                self._post(self._drain)
+
+        return tell
+
+    def _post(self, callback: Callable[..., None], *arguments: object) -> None:
+        """From any thread."""
+        with suppress(RuntimeError):  # the loop is closed, and with it the run: the answer is too late
+            self.loop.call_soon_threadsafe(callback, *arguments)
+
+    def _drain(self) -> None:
+        self._woken = False
+        while self._done:
+            self._end(*self._done.popleft())
+
+    def _spawn(self, ident: int, work: Awaitable[Performed]) -> None:
         async def answer() -> None:
             try:
-                result = await work
-            except asyncio.CancelledError:
-                if left:
+                result: Performed | BaseException = await work
+            except asyncio.CancelledError as error:
+                if ident not in self._open or self._closing:
                     raise
-                result = Failed(command.id, "provider", "the port cancelled its own call"), ""
+                result = error
             except Exception as error:  # whatever a port raises is a fact about this call
-                result = failure(command, error), ""
-            if not left:
-                arrive(result)
+                result = error
+            self._end(ident, result)
 
-        task = asyncio.ensure_future(answer())
-        try:
-            await asyncio.wait({task}, timeout=self.deadline)
-        finally:
-            left = True
-            unanswered = not task.done()
-            if unanswered:
-                task.cancel()
-        if unanswered:
-            arrive((Failed(command.id, "timeout", f"no answer within {self.deadline:g} s"), ""))
-        else:
-            task.result()  # what `arrive` raised
+        task = self.loop.create_task(answer())
+        self._tasks[ident] = task
+        task.add_done_callback(lambda _: self._tasks.pop(ident, None))
 
-    def close(self) -> None:
-        self._threads.close()
-
-    def _call(self, effect: Effect) -> Result | Awaitable[Result]:
-        command, performer = effect.decided.command, self.performer
-        value = performer.function(command)(*performer.arguments(command, effect.text, effect.output))
-        if not isinstance(value, Answer | str) and inspect.isawaitable(value):
-            return self._finish(effect, value)
-        return performer.finish(command, effect.entries, value)
-
-    async def _finish(self, effect: Effect, value: Awaitable[object]) -> Result:
-        """On the loop: a scorer that may block goes to a thread, so that it holds up nobody else."""
-        command, entries, answer = effect.decided.command, effect.entries, await value
+    async def _on_loop(self, item: Item) -> Performed:
+        """A scorer that may block goes to a thread or the executor, so that it holds up nobody else."""
         performer = self.performer
-        if performer.scores_in_thread(command):
-            result = await asyncio.wrap_future(self._threads.submit(lambda: performer.finish(command, entries, answer)))
+        try:
+            value = await performer.ask(item)
+        except Exception as error:  # as above
+            return performer.raised(item, error)
+        item = item._replace(value=value, answered=True)
+        if performer.scores_in_thread(item.command):
+            future: asyncio.Future[Performed] = self.loop.create_future()
+
+            def done(result: Performed | BaseException) -> None:
+                self._post(_settle, future, result)
+
+            (self._executor or self._threads).submit(item, done)
+            result = await future
         else:
-            result = performer.finish(command, entries, answer)
+            result = performer.call(item)
         return await result if inspect.isawaitable(result) else result
 
-    async def _on_loop(self, effect: Effect) -> Result:
-        result = self._call(effect)
-        return await result if inspect.isawaitable(result) else result
+    def _end(self, ident: int, result: Performed | BaseException) -> None:
+        found = self._open.get(ident)
+        if found is None:  # answered before, or too late
+            return
+        command = found.effect.decided.command
+        if isinstance(result, ExecutorLost):
+            del self._open[ident]
+            self._lost(result)
+            return
+        if isinstance(result, BaseException):
+            result = failure(command, result), ""
+        elif isinstance(result, Retry):
+            if self._closing and self.performer.ports.repeat == "free":
+                return  # given up, to be called again by whoever goes on
+            after = max(PAUSE, result.after)
+            if not self._stopping and self.loop.time() + after < found.expires:
+                handle = self.loop.call_later(after, self._again, ident)
+                self._waiting[ident] = handle, result.failed
+                return
+            result = result.failed, ""
+        elif not isinstance(result, tuple):
+            self._spawn(ident, result)
+            return
+        del self._open[ident]
+        self._arrive(found.effect, result, self.loop.time() - found.began)
 
-    async def _in_thread(self, effect: Effect) -> Result:
-        def work() -> Result | Awaitable[Result]:
-            try:
-                return self._call(effect)
-            except Exception as error:  # here and not outside: StopIteration cannot be raised into a future
-                return failure(effect.decided.command, error), ""
+    def _again(self, ident: int) -> None:
+        del self._waiting[ident]
+        self._begin(self._open[ident].effect)
 
-        result = await asyncio.wrap_future(self._threads.submit(work))
-        return await result if inspect.isawaitable(result) else result
+    def _expire(self) -> None:
+        now, self._timer = self.loop.time(), None
+        for ident, found in tuple(self._open.items()):
+            if found.expires > now:
+                self._timer = self.loop.call_at(found.expires, self._expire)
+                break
+            del self._open[ident]
+            task = self._tasks.get(ident)
+            if task is not None:
+                task.cancel()
+            result = Failed(ident, "timeout", f"no answer within {self._deadline:g} s"), ""
+            self._arrive(found.effect, result, self.loop.time() - found.began)

@@ -8,18 +8,15 @@ be admitted.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from agentdescent import vector
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
 from agentdescent.blocking import Cancellation
-from agentdescent.calls import Caller, Effect
-from agentdescent.effects import Performer, Ports, Result
+from agentdescent.calls import Calls, Effect
+from agentdescent.effects import Performer
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.decision import Wait, decide, halting
 from agentdescent.engine.draw import seeded
@@ -35,9 +32,11 @@ from agentdescent.engine.spec import Setup, Spec
 from agentdescent.engine.state import State
 from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
-from agentdescent.errors import CorruptLog, IllegalEvent
-from agentdescent.ports import Log, Task
+from agentdescent.engine.window import next_in_order, open_effects
+from agentdescent.errors import CorruptLog, ExecutorLost, IllegalEvent
+from agentdescent.ports import Executor, Item, Log, Result, Task
 from agentdescent.recovery import Observer, recover, to_go_on
+from agentdescent.wiring import Ports, sent_away
 
 DEADLINE = 120.0
 _TEXTS = 32
@@ -60,33 +59,33 @@ class Run:
         *,
         max_concurrency: int | None = None,
         deadline: float = DEADLINE,
+        executor: Executor | None = None,
         observers: Sequence[Observer] = (),
         recovered: Observer | None = None,
         stop_when: Callable[[State], bool] | None = None,
         cancellation: Cancellation | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.log = log
-        self.ports = ports
+        self.ports = ports if executor is None else sent_away(ports)
         self.observers = tuple(observers)
         self.stop_when = stop_when
         self.cancellation = cancellation or Cancellation()
-        self.clock = clock
         self.capacity = max_concurrency or spec.n_workers
         self.tasks = tasks
-        self.caller = Caller(Performer(ports, tasks, spec.strategy), deadline)
+        self.performer = Performer(self.ports, tasks, spec.strategy)
+        self.calls = Calls(self.performer, deadline, self._arrive, self._lost, executor)
         self.state = recover(spec, setup, log, recovered)
         self.draw = seeded(self.state.spec.seed)
         self._caps = spec.caps
         self._pending: deque[Effect] = deque()
         self._arrived: dict[int, Outcome | Abandoned] = {}
-        self._running: set[asyncio.Task[None]] = set()
         self._texts: OrderedDict[str, tuple[Entries, str]] = OrderedDict()
         self._outputs: dict[int, str] = {}  # by worker: of the rollout that a proposal may be asked about
-        self._arrival = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
+        self._ends_at: float | None = None
+        self._time_is_up = False
         self._broken: BaseException | None = None
         self._durable = 0  # how many of the pending effects were decided before the last sync
-        self._in_flight = 0
         self._batches = 0
 
     # --- the loop ----------------------------------------------------------------------------------------------------
@@ -95,29 +94,33 @@ class Run:
         """Work until Stopped. Raises OSError when the log cannot be written, CorruptLog when it was damaged."""
         loop = asyncio.get_running_loop()
 
-        def wake() -> None:
-            loop.call_soon_threadsafe(self._arrival.set)
+        def asked() -> None:
+            loop.call_soon_threadsafe(self._wake)
 
-        self.cancellation.bind(wake)
-        began = self.clock()
+        self.cancellation.bind(asked)
+        timer: asyncio.TimerHandle | None = None
+        if self._caps.seconds is not None:
+            self._ends_at = loop.time() + self._caps.seconds
+            timer = loop.call_at(self._ends_at, self._end_of_time)
         try:
             self._resume()
+            self.calls.open(loop)
             while self.state.stopped is None:
                 if self._broken is not None:
                     raise self._broken
-                self._look_for_interruption(began)
+                self._look_for_interruption(loop)
                 step = decide(self.state, self.draw)
                 if not isinstance(step, Wait):
                     self._record(step)
                     continue
                 answer = self._admissible(step)
-                started = answer is None and self._start()
-                if started:
+                started = (answer is None or self._eager) and self._start()
+                if started and answer is None:
                     answer = self._admissible(step)  # of an effect that returned at once
                 if answer is not None:
                     self._record(answer)
                 elif not started:
-                    await self._await_arrival(began)
+                    await self._await_arrival(loop)
                 if self._batches >= _YIELD_EVERY:
                     self._batches = 0
                     await asyncio.sleep(0)
@@ -125,10 +128,9 @@ class Run:
             return self.state
         finally:
             self.cancellation.bind(None)
-            for task in self._running:
-                task.cancel()
-            await asyncio.gather(*self._running, return_exceptions=True)
-            self.caller.close()
+            if timer is not None:
+                timer.cancel()
+            await self.calls.close()
 
     def _record(self, event: Event) -> None:
         self.log.append(event)
@@ -137,30 +139,30 @@ class Run:
             self._pending.append(self._effect(event))
         elif isinstance(event, Started):
             self._meet_train_tasks()
-        if self._pending and halting(self.state) is not None:
+            self.calls.deploy()
+        if halting(self.state) is not None:
             self._give_up_pending()
         for observer in self.observers:
             observer(event, self.state)
 
     def _meet_train_tasks(self) -> None:
-        self.caller.performer.begin(self.state.split.train)
+        self.performer.begin(self.state.split.train)
 
     def _admissible(self, wait: Wait) -> Outcome | Abandoned | None:
-        for ident in wait.admissible:
-            answer = self._arrived.pop(ident, None)
-            if answer is not None:
-                return answer
-        return None
+        """The first of the answers that came which may be folded."""
+        arrived = self._arrived
+        if wait.ordered:
+            return arrived.pop(next_in_order(wait.window), None)
+        return arrived.pop(next(iter(arrived))) if arrived else None
 
-    def _look_for_interruption(self, began: float) -> None:
+    def _look_for_interruption(self, loop: asyncio.AbstractEventLoop) -> None:
         state = self.state
         if state.interrupted is not None or not state.started or state.stopped is not None:
             return
         reason = self.cancellation.reason
-        seconds = state.governor.caps.seconds
         if reason is None and self.stop_when is not None and self.stop_when(state):
             reason = "stop_when"
-        if reason is None and seconds is not None and self.clock() - began >= seconds:
+        if reason is None and self._ends_at is not None and (self._time_is_up or loop.time() >= self._ends_at):
             reason = "max_seconds"
         if reason is not None:
             self._record(Interrupted(reason))
@@ -168,6 +170,7 @@ class Run:
     def _give_up_pending(self) -> None:
         """Nothing that costs starts any more; what was decided and never started costs nothing."""
         self._durable = 0
+        self.calls.stop()
         while self._pending:
             ident = self._pending.popleft().decided.command.id
             self._arrived[ident] = Abandoned(ident, started=False)
@@ -181,7 +184,9 @@ class Run:
         self._meet_train_tasks()
         for event in to_go_on(state, self._caps):
             self._record(event)
-        orphans = [decided for chunk in self.state.window.chunks for decided in chunk]
+        if self.state.stopped is None:
+            self.calls.deploy()
+        orphans = open_effects(self.state.window)
         readers = {
             worker.rollout: index
             for index, worker in enumerate(vector.items(self.state.workers))
@@ -202,6 +207,8 @@ class Run:
                 self._arrived[ident] = Abandoned(ident)
             else:
                 self._pending.append(self._effect(decided))
+        if halting(self.state) is not None:
+            self._give_up_pending()
 
     # --- effects -----------------------------------------------------------------------------------------------------
 
@@ -215,8 +222,8 @@ class Run:
             self._texts[artifact] = found
             if len(self._texts) > _TEXTS:
                 self._texts.popitem(last=False)
-        mode = self.caller.performer.mode(decided.command)
-        return Effect(decided, *found, self._outputs.get(decided.worker, ""), mode)
+        item = Item(decided.command, *found, self._outputs.get(decided.worker, ""))
+        return Effect(decided, item, self.performer.mode(decided.command))
 
     def _start(self) -> bool:
         """Start what may start, everything that led to it made durable first. True when anything was.
@@ -234,69 +241,52 @@ class Run:
         while self._durable and self._may_start(pending[0]):
             effect = pending.popleft()
             self._durable -= 1
+            self.calls.start(effect)
             if effect.mode == "inline":
-                self._perform_inline(effect)
                 break
-            self._spawn(self._perform(effect))
         return True
 
+    @property
+    def _eager(self) -> bool:
+        """Whether the next effect starts before the next answer is folded: nobody waits then for answers that came
+        together. Not where each start has to wait for the disk, nor where an effect may have to stop the others."""
+        return self.ports.repeat == "free" and bool(self._pending) and self._pending[0].mode != "inline"
+
     def _may_start(self, effect: Effect) -> bool:
-        return self._in_flight < self.capacity or effect.mode == "inline"
+        return effect.mode == "inline" or len(self.calls) < self.capacity
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self._in_flight += 1
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._ran)
+    def _lost(self, error: ExecutorLost) -> None:
+        self._broken = error
+        self._wake()
 
-    def _ran(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._broken = task.exception()
-            self._arrival.set()
-
-    def _perform_inline(self, effect: Effect) -> None:
-        began = self.clock()
-        result = self.caller.at_once(effect)
-        if isinstance(result, tuple):
-            self._arrive(effect.decided, result, self.clock() - began)
-        else:
-            self._spawn(self._perform(effect, result))
-
-    async def _perform(self, effect: Effect, begun: Awaitable[Result] | None = None) -> None:
-        began, caller = self.clock(), self.caller
-
-        def arrive(result: Result) -> None:
-            self._in_flight -= 1  # before the answer wakes the loop, which may then start another
-            self._arrive(effect.decided, result, self.clock() - began)
-
-        if begun is None:
-            await caller.perform(effect, arrive)
-        else:
-            await caller.within_deadline(effect, begun, arrive)
-
-    def _arrive(self, decided: Decided, result: Result, seconds: float) -> None:
+    def _arrive(self, effect: Effect, result: Result, seconds: float) -> None:
         outcome, output = result
-        self._arrival.set()
+        self._wake()
         try:
             self.log.answered(outcome, output, seconds)
-        except OSError as error:  # what is not in the journal may not be admitted: the run stops here
+        except Exception as error:  # what is not in the journal may not be admitted: the run stops here
             self._broken = error
             return
         self._arrived[outcome.id] = outcome
-        self._keep_output(decided, output)
+        self._keep_output(effect.decided, output)
 
     def _keep_output(self, decided: Decided, output: str) -> None:
         command = decided.command
         if isinstance(command, Rollout) and command.purpose == "rollout":
             self._outputs[decided.worker] = output
 
-    async def _await_arrival(self, began: float) -> None:
-        if not self._in_flight and self._broken is None:
+    def _end_of_time(self) -> None:
+        """A timer may be early by the resolution of the clock, by which it is not time yet."""
+        self._time_is_up = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """On the loop: there is something to look at."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _await_arrival(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not len(self.calls) and self._broken is None:
             raise IllegalEvent(f"nothing is running; answers {sorted(self._arrived)[:5]} may not be admitted")
-        self._arrival.clear()
-        seconds = self.state.governor.caps.seconds
-        left = None if seconds is None or self.state.interrupted else max(0.0, began + seconds - self.clock())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(left):
-                await self._arrival.wait()
+        self._waiter = loop.create_future()
+        await self._waiter

@@ -6,135 +6,31 @@ Failed with its kind. A port that breaks its contract gives Failed("contract"), 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import math
 import numbers
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, NoReturn, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from agentdescent.artifact.diff import Entries, digest
 from agentdescent.artifact.strategy import Strategy, parse
-from agentdescent.budget.tariff import Tariff
 from agentdescent.budget.usage import Usage
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import Failed, FailureKind, Outcome, Proposed, RolledOut
-from agentdescent.engine.spec import TaskInfo
 from agentdescent.errors import AgentDescentError, UsageError
-from agentdescent.ports import Answer, CallFailed, Repeat, Task
+from agentdescent.ports import Answer, CallFailed, Item, Result, Retry, Task
 from agentdescent.record import replace
+from agentdescent.wiring import Mode, Ports
 
-Call: TypeAlias = Callable[..., Any]
-Mode: TypeAlias = Literal["inline", "thread", "async"]
-Result: TypeAlias = tuple[Outcome, str]
-"""An outcome and the output text that goes with it ("" for none)."""
+T = TypeVar("T")
+Performed: TypeAlias = "Result | Retry | Awaitable[Result | Retry]"
 
 TOLERANCE = 1e-6
 MESSAGE_LIMIT = 500
 _TOO_MUCH = 2**53
-
-
-class Ports(msgspec.Struct, frozen=True):
-    """What a job calls, with everything the driver has to know of it."""
-
-    solve: Call
-    propose: Call
-    reward: Call
-    solve_mode: Mode
-    propose_mode: Mode
-    reward_mode: Mode
-    scorer_bills: bool
-    samples: bool
-    tariff: Tariff
-    repeat: Repeat
-    agent: str
-    scorer: str
-    begin: Callable[[Sequence[Task]], None] | None = None
-
-
-def name_of(port: object) -> str:
-    """How a port is called in the log: its `name`, else where it was defined."""
-    name = getattr(port, "name", None)
-    if isinstance(name, str):
-        return name
-    kind = port if hasattr(port, "__qualname__") else type(port)
-    return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}"
-
-
-def _takes(function: Call, arguments: int) -> bool:
-    try:
-        inspect.signature(function).bind(*range(arguments))
-    except TypeError:
-        return False
-    except ValueError:  # a builtin without a signature: it is asked, not inspected
-        return True
-    return True
-
-
-def _mode(function: Call, *, blocking: bool) -> Mode:
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-        return "async"
-    return "thread" if blocking else "inline"
-
-
-def ports_of(
-    reward: Call,
-    agent: object | None,
-    run: Call | None,
-    propose: Call | None,
-    tariff: Tariff | None,
-    repeat: Repeat | None,
-) -> Ports:
-    """Check the ports before anything is spent. Raises UsageError that names the one at fault."""
-    if (agent is None) == (run is None):
-        raise UsageError("give either agent= (with solve and propose) or run= and propose=")
-    if agent is not None and propose is not None:
-        raise UsageError("propose= goes with run=; an agent= has its own `propose` method")
-    solve = getattr(agent, "solve", None) if agent is not None else run
-    ask = getattr(agent, "propose", None) if agent is not None else propose
-    for name, port in (("solve" if agent is not None else "run", solve), ("propose", ask), ("reward", reward)):
-        if not callable(port):
-            raise UsageError(f"{name} is missing or cannot be called: {port!r}")
-    if solve is None or ask is None:
-        raise UsageError("an agent needs `solve` and `propose`")
-    if not _takes(solve, 2):
-        raise UsageError(f"{name_of(solve)} must accept (rendered, task)")
-    samples = _takes(ask, 5)
-    if not samples and not _takes(ask, 4):
-        raise UsageError(f"{name_of(ask)} must accept (rendered, task, output, score) or those and sample")
-    if not _takes(reward, 2):
-        raise UsageError(f"{name_of(reward)} must accept (task, output)")
-    repeat = repeat or getattr(agent, "repeat", None) or "charged"
-    if repeat not in get_args(Repeat):
-        raise UsageError(f"repeat is {repeat!r}: it is one of {', '.join(get_args(Repeat))}")
-    blocking = bool(getattr(agent, "blocking", True))
-    begin = getattr(agent, "begin", None)
-    return Ports(
-        solve=solve,
-        propose=ask,
-        reward=reward,
-        solve_mode=_mode(solve, blocking=blocking),
-        propose_mode=_mode(ask, blocking=blocking),
-        reward_mode=_mode(reward, blocking=bool(getattr(reward, "blocking", True))),
-        scorer_bills=bool(getattr(reward, "bills", True)),
-        samples=samples,
-        tariff=tariff or getattr(agent, "tariff", None) or Tariff(),
-        repeat=repeat,
-        agent=name_of(agent) if agent is not None else f"{name_of(solve)}+{name_of(ask)}",
-        scorer=name_of(reward),
-        begin=begin if callable(begin) else None,
-    )
-
-
-def describe(task: Task) -> TaskInfo:
-    """What the core may know of a task. Raises UsageError when its text is not valid Unicode."""
-    try:
-        prompt = task.prompt.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(f"the prompt of task {task.id!r} is not valid Unicode: {error}") from error
-    meta = "\n".join(f"{key}={task.meta[key]!r}" for key in sorted(task.meta, key=str))
-    return TaskInfo(task.id, len(prompt), digest(prompt + b"\0" + meta.encode("utf-8", "replace")), task.cluster)
 
 
 def clean(text: str) -> str:
@@ -157,6 +53,8 @@ def failure(command: Rollout | Propose, error: BaseException, *, scorer: bool = 
             kind = error.kind if error.kind in get_args(FailureKind) else kind
         elif isinstance(error, TimeoutError):
             kind = "timeout"
+        elif isinstance(error, asyncio.CancelledError):
+            message = "the port cancelled its own call"
         elif isinstance(error, UsageError):
             kind = "contract"
     except UsageError as wrong:
@@ -192,6 +90,14 @@ def _together(a: Usage | None, b: Usage | None) -> Usage | None:
     return Usage(a.prompt + b.prompt, a.completion + b.completion, a.cached + b.cached, a.calls + b.calls, cost)
 
 
+def _stays_here(*_: object) -> NoReturn:
+    raise UsageError("an asynchronous port is called where the run is driven, not by an executor")
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
+
+
 class Performer:
     """What the commands of one run call, and what comes of what is returned."""
 
@@ -221,22 +127,73 @@ class Performer:
         """Whether the scorer may block while the agent runs on the loop."""
         return isinstance(command, Rollout) and self.ports.reward_mode == "thread"
 
-    def arguments(self, command: Rollout | Propose, rendered: str, output: str) -> tuple[Any, ...]:
-        """What the port is called with; `output` is that of the rollout a proposal is about."""
-        task = self.tasks[command.task]
+    def remote(self) -> Callable[[Item], Result | Retry]:
+        """What another process needs to perform effects: the ports, but for those that run on the loop here."""
+        ports, nothing = self.ports, _stays_here
+        kept = msgspec.structs.replace(
+            ports,
+            solve=nothing if ports.solve_mode == "async" else ports.solve,
+            propose=nothing if ports.propose_mode == "async" else ports.propose,
+            begin=None,
+        )
+        return Performer(kept, self.tasks, self.strategy).perform
+
+    def perform(self, item: Item) -> Result | Retry:
+        """Anywhere but on a running loop. Total: also a port that raises what no port should is a result."""
+        try:
+            result = self.call(item)
+            return result if isinstance(result, tuple) else asyncio.run(_awaited(result))
+        except BaseException as error:
+            return failure(item.command, error), ""
+
+    def call(self, item: Item) -> Performed:
+        """Call the port, or score what it has returned. Total; an awaitable when a port is asynchronous after all."""
+        if item.answered:
+            return self._finish(item.command, item.entries, item.value)
+        try:
+            value = self._ask(item)
+        except (Exception, asyncio.CancelledError) as error:  # whatever a port raises is a fact about this call
+            return self.raised(item, error)
+        if not isinstance(value, Answer | str) and inspect.isawaitable(value):
+            return self._answered(item, value)
+        return self._finish(item.command, item.entries, value)
+
+    def raised(self, item: Item, error: BaseException) -> Result | Retry:
+        """What comes of a port that raised."""
+        failed = failure(item.command, error)
+        after = error.retry_after if isinstance(error, CallFailed) else None
+        if after is None or type(after) not in (int, float) or not 0 <= after < math.inf:
+            return failed, ""
+        billed = failed.usage is not None and (failed.usage.tokens or failed.usage.cost)
+        if failed.kind == "contract" or billed:
+            return failed, ""  # something was billed after all: what follows is decided and paid for anew
+        return Retry(after, replace(failed, usage=Usage()))
+
+    async def ask(self, item: Item) -> Any:
+        """What an asynchronous port returns; raises what it raises."""
+        value = self._ask(item)
+        return await value if inspect.isawaitable(value) else value
+
+    def _ask(self, item: Item) -> Any:
+        command, task = item.command, self.tasks[item.command.task]
         if isinstance(command, Rollout):
-            return (rendered, task)
-        limit = self.ports.tariff.output_limit
+            return self.ports.solve(item.text, task)
+        limit, output = self.ports.tariff.output_limit, item.output
         data = output.encode()
         if len(data) > limit:
             output = data[:limit].decode("utf-8", "ignore")
-        arguments = (rendered, task, output, command.score / 1_000_000)
-        return (*arguments, command.subject) if self.ports.samples else arguments
+        arguments = (item.text, task, output, command.score / 1_000_000)
+        return self.ports.propose(*arguments, command.subject) if self.ports.samples else self.ports.propose(*arguments)
 
-    def function(self, command: Rollout | Propose) -> Call:
-        return self.ports.solve if isinstance(command, Rollout) else self.ports.propose
+    async def _answered(self, item: Item, value: Awaitable[Any]) -> Result | Retry:
+        try:
+            answer = await value
+        except Exception as error:  # as in `call`
+            return self.raised(item, error)
+        result = self._finish(item.command, item.entries, answer)
+        return result if isinstance(result, tuple) else await result
 
-    def finish(self, command: Rollout | Propose, entries: Entries, value: Any) -> Result | Awaitable[Result]:
+    def _finish(self, command: Rollout | Propose, entries: Entries, value: Any) -> Result | Awaitable[Result]:
         """The outcome of what the port returned; an awaitable of it when the scorer is asynchronous."""
         try:
             value, usage = _unpack(value)

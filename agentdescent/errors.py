@@ -13,11 +13,16 @@ class UsageError(AgentDescentError, ValueError):
 
 class RunError(AgentDescentError):
     """The world failed: a backend, a scorer, a disk. What was paid for is in the log, and `result` says what there
-    is (an EvolutionResult; None when the run could not begin)."""
+    is (an EvolutionResult; None when the run could not begin, or not go on)."""
 
     def __init__(self, message: str, result: object | None = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class ExecutorLost(RunError):
+    """What performed the effects is gone: a scheduler, a cluster. What it had not answered is open in the log, and is
+    performed again, or settled at its reservation, when the run is resumed."""
 
 
 class CorruptLog(AgentDescentError):

@@ -60,6 +60,7 @@ async def work(job: Job, options: Options) -> EvolutionResult:
         log,
         max_concurrency=options.get("max_concurrency"),
         deadline=options.get("deadline", DEADLINE),
+        executor=options.get("executor"),
         observers=(watcher, *options.get("observers", ())),
         recovered=recovered,
         stop_when=options.get("stop_when"),

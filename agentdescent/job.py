@@ -14,15 +14,15 @@ from agentdescent.blocking import Cancellation
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Tariff
 from agentdescent.driver import DEADLINE
-from agentdescent.effects import Ports, describe, ports_of
 from agentdescent.engine.spec import Admission, Fusion, GateOrder, Setup, Spec, Staleness
 from agentdescent.engine.state import State
 from agentdescent.engine.validation import check, check_caps
 from agentdescent.errors import UsageError
 from agentdescent.history.rounds import RoundInfo
 from agentdescent.merge.acceptance import Acceptance
-from agentdescent.ports import Log, Repeat, Task
+from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
+from agentdescent.wiring import Ports, describe, ports_of
 
 
 class Options(TypedDict, total=False):
@@ -35,11 +35,14 @@ class Options(TypedDict, total=False):
     What evolves: `artifact`, the start, entries or for SingleSlot a text [empty]; `strategy` [AppendRules()].
 
     Limits: `max_tokens`, `max_calls`, `max_rollouts`, `max_cost` (dollars), `max_seconds` (of this process) [none],
-    `rounds` [15], `target_reward` (held-out mean), `patience` (rounds without improvement) [none].
+    `rounds` [15; asynchronous: none, and some limit is then required], `target_reward` (held-out mean), `patience`
+    (rounds without improvement) [none].
 
-    Meaning, recorded in the log: `seed` [0], `n_workers` [4] and every other field of Spec.
+    Meaning, recorded in the log: `seed` [0], `n_workers` [4], `asynchronous` [False: rounds with a merge after each;
+    True: workers never wait for one another] and every other field of Spec.
 
-    The shell: `max_concurrency` [n_workers], `deadline` seconds per call [120], `log` [in memory], `on_round`,
+    The shell: `max_concurrency` [n_workers], `deadline` seconds per call [120], `executor` of calls that block
+    [threads], `log` [in memory], `on_round`,
     `observers` (told of every event that this process adds), `recovered` (told of those that the log held before),
     `stop_when(state) -> bool`, `cancellation`.
     """
@@ -77,12 +80,17 @@ class Options(TypedDict, total=False):
     wave_min: int
     open_gates: int
     cheap_size: int
+    asynchronous: bool
+    merge_size: int
+    async_ratio: int
+    window: int
     admission: Admission
     attempts: int
     solved_threshold: float
     hard_floor: float
     max_concurrency: int | None
     deadline: float
+    executor: Executor | None
     log: Log
     on_round: Callable[[RoundInfo], object] | None
     observers: Sequence[Observer]
@@ -145,24 +153,33 @@ def _check_shell(options: Options) -> None:
 def _spec(options: Options) -> Spec:
     fields = {_RENAMED.get(name, name): value for name, value in options.items()}
     chosen = {name: fields[name] for name in Spec.__struct_fields__ if name in fields}
+    default = Spec()
     dollars = options.get("max_cost")
     if dollars is not None and not (type(dollars) in (int, float) and math.isfinite(dollars) and dollars > 0):
         raise UsageError(f"max_cost is {dollars!r}: it must be a positive number of dollars, or left out for no limit")
+    if options.get("asynchronous"):
+        n_workers = options.get("n_workers", default.n_workers)
+        recommended = _continuous(n_workers) if type(n_workers) is int else {}  # what it should be, `check` says
+        chosen = {"schedule": "continuous", **recommended, **chosen}
     caps = Caps(
         tokens=options.get("max_tokens"),
         cost=None if dollars is None else round(dollars * 1_000_000_000),
         calls=options.get("max_calls"),
         rollouts=options.get("max_rollouts"),
         seconds=options.get("max_seconds"),
-        rounds=options.get("rounds", 15),
+        rounds=options.get("rounds", None if options.get("asynchronous") else 15),
     )
     check_caps(caps)
-    default = Spec()
     for name, value in chosen.items():
         # msgspec leaves out a float at its default by identity: an equal one made elsewhere would change the digest.
         if type(value) is float and value == getattr(default, name):
             chosen[name] = getattr(default, name)
     return msgspec.structs.replace(default, caps=caps, **chosen)
+
+
+def _continuous(n_workers: int) -> dict[str, Any]:
+    """What goes with so many workers that never wait for one another: the best that bench.schedule found."""
+    return {"merge_size": min(16, -(-n_workers // 2)), "wave_min": 4 * n_workers, "screen": True}
 
 
 def _task(task: Task | Mapping[str, Any], number: int) -> Task:

@@ -7,15 +7,17 @@ number, a reply that is no text) ends the run with its message. An adapter never
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from agentdescent.artifact.diff import Entries
 from agentdescent.budget.tariff import Tariff
 from agentdescent.budget.usage import Usage
-from agentdescent.engine.event import Event, FailureKind, Outcome
+from agentdescent.engine.command import Command
+from agentdescent.engine.event import Event, Failed, FailureKind, Outcome
 
 Repeat: TypeAlias = Literal["free", "charged"]
 """Whether an unanswered call may simply be made again. `free`: deterministic, cached or costless.
@@ -33,6 +35,9 @@ class Task(msgspec.Struct, frozen=True):
     def cluster(self) -> str:
         return str(self.meta.get("cluster", ""))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Task, (self.id, self.prompt, dict(self.meta))
+
 
 class Answer(msgspec.Struct, frozen=True):
     """What a port may return in place of a bare value, to say what the call consumed."""
@@ -42,12 +47,27 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class CallFailed(Exception):
-    """Raised by an adapter that knows why a call failed, and what it cost all the same."""
+    """Raised by an adapter that knows why a call failed, and what it cost all the same.
 
-    def __init__(self, kind: FailureKind, message: str, usage: Usage | None = None) -> None:
+    `retry_after`: nothing was billed, and the call may be repeated after so many seconds (a 429, a refused
+    connection). It is, within the deadline of the command. Without it the failure is recorded, and whether the slot is
+    asked again is decided and paid for anew.
+    """
+
+    def __init__(
+        self, kind: FailureKind, message: str, usage: Usage | None = None, *, retry_after: float | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.usage = usage
+        self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _call_failed, (self.kind, str(self), self.usage, self.retry_after)
+
+
+def _call_failed(kind: FailureKind, message: str, usage: Usage | None, retry_after: float | None) -> CallFailed:
+    return CallFailed(kind, message, usage, retry_after=retry_after)
 
 
 @runtime_checkable
@@ -112,12 +132,59 @@ class Log(Protocol):
         """Where it is, None in memory."""
 
 
+class Item(NamedTuple):
+    """One effect as plain data: the command, the artifact it names as entries and as text, and for a proposal the
+    output it is about. `answered`: the agent has been called already and returned `value`, which is to be scored."""
+
+    command: Command
+    entries: Entries
+    text: str
+    output: str = ""
+    value: Any = None
+    answered: bool = False
+
+
+Result: TypeAlias = tuple[Outcome, str]
+"""An outcome and the output text that goes with it ("" for none)."""
+
+
+class Retry(NamedTuple):
+    """The call was not billed and may be repeated `after` seconds; `failed`: what it comes to otherwise."""
+
+    after: float
+    failed: Failed
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Where effects are performed that would block: threads, other processes, other machines.
+
+    `open` is called once, `close` once; between them `submit` from one thread. Failures of the executor's own are
+    results: Failed for an effect that cannot be performed, `ExecutorLost` when nothing more can be. It owes no answer
+    in time (the run keeps the deadline), but must never keep the process from ending.
+    """
+
+    def open(self, perform: Callable[[Item], Result | Retry], repeat: Repeat) -> None:
+        """`perform` never raises, and can be pickled if the ports can. With `repeat` "charged" an effect must not be
+        performed twice, also where a worker died; with "free" it may. Raises UsageError when it cannot be sent."""
+
+    def submit(self, item: Item, done: Callable[[Result | Retry | BaseException], None]) -> None:
+        """Perform it some time; tell `done` from any thread."""
+
+    def close(self) -> None:
+        """Give up what was not answered. Does not wait for it."""
+
+
 __all__ = [
     "Agent",
     "Answer",
     "CallFailed",
+    "Executor",
+    "Item",
     "Log",
     "Repeat",
+    "Result",
+    "Retry",
     "Reward",
     "Tariff",
     "Task",

@@ -19,11 +19,10 @@ from typing import Any, Literal, NoReturn
 
 from agentdescent import MemoryLog, State
 from agentdescent.driver import Run
-from agentdescent.effects import Call, Performer
-from agentdescent.engine.command import Propose, Rollout
+from agentdescent.effects import Performer
 from agentdescent.engine.spec import Admission
 from agentdescent.job import Job, Options, prepare
-from agentdescent.ports import Log, Repeat
+from agentdescent.ports import Item, Log, Repeat
 from agentdescent.record import Record
 from agentdescent_adapters.disk import DiskLog, Files, OsFiles
 from agentdescent_adapters.disk.layout import ANSWERS, EVENTS
@@ -115,17 +114,12 @@ class KeyedPerformer(Performer):
 
     ended: Callable[[int], None]
 
-    def function(self, command: Rollout | Propose) -> Call:
-        call = super().function(command)
-
-        async def keyed(*arguments: Any) -> Any:
-            _command.set(command.id)
-            try:
-                return await call(*arguments)
-            finally:
-                self.ended(command.id)
-
-        return keyed
+    async def ask(self, item: Item) -> Any:
+        _command.set(item.command.id)
+        try:
+            return await super().ask(item)
+        finally:
+            self.ended(item.command.id)
 
 
 def account(plan: Plan, stage: int) -> str:
@@ -161,7 +155,7 @@ def drive(plan: Plan, stage: int, log: Log, counter: harness.Counter) -> State:
     performer = KeyedPerformer(job.ports, job.tasks, job.spec.strategy)
     performer.ended = partial(counter.bill, f"{account(plan, stage)}.ended", 0)
     run = Run(job.spec, job.setup, job.tasks, job.ports, log)
-    run.caller.performer = performer
+    run.performer = run.calls.performer = performer
     return asyncio.run(run.drive())
 
 

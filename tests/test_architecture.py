@@ -17,22 +17,39 @@ RANKS = {
     "vector": 0,
     "artifact": 1,
     "budget": 1,
-    "merge": 2,
-    "engine": 3,
-    "history": 4,
-    "ports": 4,
-    "effects": 5,
-    "recovery": 5,
-    "blocking": 5,
-    "calls": 6,
-    "driver": 6,
-    "job": 7,
-    "result": 7,
-    "evolution": 8,
-    "testing": 8,
-    "": 9,
+    "merge": 4,
+    "engine": 5,
+    "history": 6,
+    "ports": 6,
+    "wiring": 7,
+    "effects": 7,
+    "recovery": 7,
+    "blocking": 7,
+    "simulation": 7,
+    "threads": 7,
+    "calls": 8,
+    "driver": 8,
+    "job": 9,
+    "result": 9,
+    "evolution": 10,
+    "testing": 10,
+    "": 11,
 }
-SHELL = {"effects", "job", "result", "blocking", "recovery", "calls", "driver", "evolution", "testing", ""}
+SHELL = {
+    "wiring",
+    "effects",
+    "job",
+    "result",
+    "blocking",
+    "recovery",
+    "calls",
+    "threads",
+    "driver",
+    "evolution",
+    "simulation",
+    "testing",
+    "",
+}
 BANNED_MODULES = {
     *("time", "datetime", "random", "secrets", "uuid", "os", "sys", "io", "pathlib", "socket", "subprocess"),
     *("threading", "asyncio", "logging", "structlog"),
@@ -108,7 +125,7 @@ def test_no_module_of_the_core_holds_a_mutable_value(path: Path) -> None:
 
 def test_only_the_shell_imports_asyncio() -> None:
     users = {room(path) for path in MODULES if any(name.split(".")[0] == "asyncio" for name in imports(parsed(path)))}
-    assert users == {"blocking", "calls", "driver", "testing"}
+    assert users == {"blocking", "calls", "driver", "effects", "simulation", "testing"}
 
 
 def test_records_use_the_checked_replace() -> None:
