@@ -45,20 +45,25 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     test_limit: int = _DEFAULT.test_limit
     shuffle: bool = _DEFAULT.shuffle
     self_verify: bool = _DEFAULT.self_verify
-    screen: bool = _DEFAULT.screen
+    screen: bool | None = None
     curtail: bool = _DEFAULT.curtail
     fusion: Fusion = _DEFAULT.fusion
     staleness: Staleness = _DEFAULT.staleness
     refresh_interval: int = _DEFAULT.refresh_interval
     gate_order: GateOrder = _DEFAULT.gate_order
-    wave_min: int = _DEFAULT.wave_min
+    wave_min: int | None = None
     cheap_size: int = _DEFAULT.cheap_size
+    asynchronous: bool = False
+    merge_size: int | None = None
+    async_ratio: int = _DEFAULT.async_ratio
+    window: int = _DEFAULT.window
     admission: Admission = _DEFAULT.admission
     hard_floor: float = _DEFAULT.hard_floor
     solved_threshold: float = _DEFAULT.solved_threshold
     open_gates: int = _DEFAULT.open_gates
     attempts: int = _DEFAULT.attempts
     deadline: float = DEADLINE
+    executor: str = "threads"
     target_reward: float | None = None
     patience: int | None = None
     texts: Literal["keep", "digest"] = "keep"
@@ -90,20 +95,25 @@ HELP = {
     "test_limit": "test tasks at most",
     "shuffle": "seeded stratified shuffle of the tasks",
     "self_verify": "try a proposal on the task that prompted it",
-    "screen": "merge only verified proposals that gained",
+    "screen": "merge only verified proposals that gained (default: with --asynchronous)",
     "curtail": "stop a gate the moment rejection is certain",
     "fusion": "put what does not contradict forward together",
     "staleness": "what becomes of proposals made for an older head",
     "refresh_interval": "rounds for which a worker keeps its copy",
     "gate_order": "which held-out tasks a gate asks first",
     "cheap_size": "held-out tasks on which contradicting proposals are compared",
+    "asynchronous": "workers never wait for a round; turns go on beside the merge",
+    "merge_size": "asynchronous: proposals a merge waits for (default: half the workers, at most 16)",
+    "async_ratio": "asynchronous: merges that the workers may be ahead",
+    "window": "asynchronous, ordered: effects per worker decided ahead of the answers",
     "admission": "ordered: the log does not know latencies; arrival: fastest",
     "hard_floor": "share of the token cap at which self-verify stops",
     "solved_threshold": "score from which a task is solved",
-    "wave_min": "outcomes a gate asks for at once, at least",
+    "wave_min": "outcomes a gate asks for at once, at least (default: 1; asynchronous: four times the workers)",
     "open_gates": "gates open at once",
     "attempts": "commands per slot, failures included",
     "deadline": "seconds one call may take",
+    "executor": "where calls that block are made: threads, processes or dask://HOST:PORT",
     "target_reward": "stop at this held-out mean",
     "patience": "stop after so many rounds without improvement",
     "path": "directory in which modules are looked for (default: here)",

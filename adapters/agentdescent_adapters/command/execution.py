@@ -62,14 +62,14 @@ CAPS = ("max_tokens", "max_cost", "max_calls", "max_rollouts", "max_seconds", "r
 
 
 def resume(run: str, changes: dict[str, Any], *, quiet: bool, verbose: bool) -> Ended:
-    """Go on with a run, perhaps under other caps. Raises UsageError when the job is not what it was."""
+    """Go on with a run, perhaps under other caps or elsewhere. Raises UsageError when the job is not what it was."""
     config = configuration.load(run)
     in_force = _caps_in_force(run)
     if in_force is not None:
         config = msgspec.structs.replace(config, **in_force)
     for name, value in changes.items():
         before = getattr(config, name)
-        if before is not None and value < before:
+        if name in CAPS and before is not None and value < before:
             raise UsageError(f"{name} is {value}, and the run has {before}: a cap can only be raised")
     job, options = make_job(msgspec.structs.replace(config, **changes))
     with DiskLog.open(run, fsync=_fsync(job)) as log:

@@ -12,6 +12,7 @@ from agentdescent.job import Job, Options, prepare
 from agentdescent.ports import Task
 from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.demo import demo_tasks
+from agentdescent_adapters.executors import executor_named
 from agentdescent_adapters.named import resolve
 from agentdescent_adapters.rules import RuleAgent
 from agentdescent_adapters.tasks.files import keep_labels, load_csv, load_jsonl
@@ -96,14 +97,15 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         test_limit=config.test_limit,
         shuffle=config.shuffle,
         self_verify=config.self_verify,
-        screen=config.screen,
         staleness=config.staleness,
         refresh_interval=config.refresh_interval,
         fusion=config.fusion,
         curtail=config.curtail,
         gate_order=config.gate_order,
-        wave_min=config.wave_min,
         cheap_size=config.cheap_size,
+        asynchronous=config.asynchronous,
+        async_ratio=config.async_ratio,
+        window=config.window,
         admission=config.admission,
         hard_floor=config.hard_floor,
         solved_threshold=config.solved_threshold,
@@ -111,5 +113,12 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         attempts=config.attempts,
         max_concurrency=config.concurrency,
         deadline=config.deadline,
+        executor=executor_named(config.executor, config.concurrency or config.workers, config.deadline),
     )
+    if config.screen is not None:
+        options["screen"] = config.screen
+    if config.wave_min is not None:
+        options["wave_min"] = config.wave_min
+    if config.merge_size is not None:
+        options["merge_size"] = config.merge_size
     return prepare(tasks, scorer(config.scorer), options), options

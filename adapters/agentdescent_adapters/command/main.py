@@ -25,6 +25,9 @@ from agentdescent_adapters.command.execution import CAPS, DIFFERS, FAILED, MISUS
 from agentdescent_adapters.disk import read_chained, read_events
 from agentdescent_adapters.telemetry.files import Status, read_status, status_of
 
+CHANGEABLE = (*CAPS, "executor")
+"""What `resume` may be given."""
+
 DEMO_CONFIG = RunConfig(tasks=DEMO, max_tokens=250_000, workers=8, rounds=60, test_share=0.25)
 
 
@@ -72,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     _flags(new, RunConfig.__struct_fields__)
     noisy.append(new)
     again = add("resume", "go on with a run that was killed, stopped or ended", run=True)
-    _flags(again, CAPS)
+    _flags(again, CHANGEABLE)
     noisy.append(again)
     for command in noisy:
         command.add_argument("--quiet", action="store_true", help="no progress")
@@ -208,7 +211,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             ended = execution.start(config, arguments.out, quiet=arguments.quiet, verbose=arguments.verbose)
             return _ended(ended, json=arguments.json)
         case "resume":
-            changes = _config_flags(arguments, CAPS)
+            changes = _config_flags(arguments, CHANGEABLE)
             ended = execution.resume(arguments.run, changes, quiet=arguments.quiet, verbose=arguments.verbose)
             return _ended(ended, json=arguments.json)
         case "replay":
