@@ -27,6 +27,9 @@ bench: $(VENV)/ready
 	$(BIN)/python -m bench.ceiling
 	$(BIN)/python -m bench.tamper
 	$(BIN)/python -m bench.crash --kills 300
+	$(BIN)/python -m bench.schedule
+	$(BIN)/python -m bench.faults
+	$(BIN)/python -m bench.cluster
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
