@@ -268,7 +268,7 @@ def test_22_a_call_that_never_returns_is_a_timeout() -> None:
             await asyncio.Event().wait()
         return agent.solve(rendered, task)
 
-    result = evolve(TASKS, reward, run=run, propose=agent.propose, rounds=3, deadline=0.02, attempts=1)
+    result = evolve(TASKS, reward, run=run, propose=agent.propose, rounds=3, deadline=0.3, attempts=1)
     assert result.stop_reason == "rounds"
     assert result.budget.due.tokens == 0
 
