@@ -23,14 +23,8 @@ from bench import agents
 from bench.agents import Script
 from bench.books import Books
 from bench.fault_plan import Plan, Process
-from bench.faulty import (
-    AsyncAgent,
-    BlockingAgent,
-    KeyedPerformer,
-    Provider,
-    Scorer,
-    Scrambler,
-)
+from bench.faulty import Provider
+from bench.faulty_ports import AsyncAgent, BlockingAgent, KeyedPerformer, Scorer, Scrambler
 from bench.mortal_log import Died, Keeper, MortalLog
 
 EVENTS = 30_000

@@ -16,21 +16,15 @@ rejections, failures, an interruption, orphans of a killed process, a test part,
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import sys
 import tempfile
 import time
-import types
-import typing
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-import msgspec
-
-from agentdescent import CorruptLog, MemoryLog, replay
-from agentdescent.driver import Run
+from agentdescent import CorruptLog, replay
 from agentdescent.engine.event import (
     Amended,
     Committed,
@@ -44,12 +38,11 @@ from agentdescent.engine.event import (
     Stopped,
 )
 from agentdescent.history.log import GENESIS, decode, encode, read
-from agentdescent.job import Options, prepare
-from agentdescent.record import Record
 from agentdescent_adapters.disk import read_events
 from agentdescent_adapters.disk.layout import EVENTS
-from bench import agents, harness
-from bench.agents import Script, Sync
+from bench import harness
+from bench.eventful import RECIPES, record
+from bench.other_values import variants
 
 BY_DECIDE = (Decided, Skipped, GateOpened, Judged, Committed, Promoted, Stopped)
 """What is re-chained; `Started` says what was asked, and nothing can argue with that."""
@@ -58,134 +51,6 @@ BY_DRIVER = (Interrupted, Amended)
 
 BY_FILE = 250
 """Of so many edits without re-chaining, one is looked for once more by way of a file."""
-
-INTERRUPT_AT = 150
-SEEDS = 500
-
-
-# --- runs in which everything happens ---------------------------------------------------------------------------------
-
-
-class Recipe(Record, frozen=True):
-    """A run, and the kinds of events and evidence that it must hold; with the first seed from `seed` on that does."""
-
-    seed: int
-    cap: int
-    workers: int
-    refresh_interval: int
-    screen: bool
-    wanted: tuple[str, ...]
-
-
-EVENT_KINDS = tuple(kind.__name__ for kind in typing.get_args(Event))
-RECIPES = (
-    Recipe(220, 12_000, 4, 2, False, (*EVENT_KINDS, "GateEvidence", "SubsetEvidence", "FailureEvidence")),
-    Recipe(71, 14_000, 6, 4, True, ("StaleEvidence", "VerifyEvidence", "Committed", "Stopped")),
-)
-
-
-def record(recipe: Recipe) -> tuple[Event, ...]:
-    """The events of a run. Raises RuntimeError when no seed gives one with everything wanted."""
-    for seed in range(recipe.seed, recipe.seed + SEEDS):
-        events = _recorded(recipe, seed)
-        kinds = {type(event).__name__ for event in events}
-        kinds |= {type(event.evidence).__name__ for event in events if isinstance(event, Judged)}
-        if kinds.issuperset(recipe.wanted):
-            return events
-    raise RuntimeError(f"no run holds everything wanted: {recipe}")
-
-
-def _recorded(recipe: Recipe, seed: int) -> tuple[Event, ...]:
-    """Interrupted, killed at that moment with calls open, and gone on with."""
-    options = Options(
-        agent=Sync(Script(seed=seed, constant=False, failing=0.03), lambda tokens: None, blocking=False),
-        artifact=agents.START,
-        max_tokens=recipe.cap,
-        rounds=None,
-        seed=seed,
-        n_workers=recipe.workers,
-        test_share=0.2,
-        refresh_interval=recipe.refresh_interval,
-        screen=recipe.screen,
-        wave_min=4,
-        attempts=2,
-    )
-    job = prepare(agents.tasks(20), agents.Right(), options)
-    log = MemoryLog()
-    first = Run(job.spec, job.setup, job.tasks, job.ports, log, stop_when=lambda state: state.seq >= INTERRUPT_AT)
-    asyncio.run(first.drive())
-    events = tuple(log.events())
-    end = next(number for number, event in enumerate(events, 1) if isinstance(event, Interrupted))
-    log = MemoryLog(events[:end])
-    asyncio.run(Run(job.spec, job.setup, job.tasks, job.ports, log).drive())
-    return tuple(log.events())
-
-
-# --- every other value of a field -------------------------------------------------------------------------------------
-
-
-def variants(value: Any, hint: Any) -> Iterator[Any]:
-    """Values of the same type that differ from `value` in one leaf, or by an item that was added or removed."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        for member in arguments:
-            if isinstance(value, _class_of(member)):
-                yield from variants(value, member)
-            else:
-                yield sample(member)
-    elif origin is Literal:
-        yield from (other for other in arguments if other != value)
-    elif origin is tuple:
-        yield from _tuples(value, arguments)
-    elif issubclass(hint, msgspec.Struct):
-        for name, inner in typing.get_type_hints(hint).items():
-            if name in hint.__struct_fields__:
-                for other in variants(getattr(value, name), inner):
-                    yield msgspec.structs.replace(value, **{name: other})
-    elif hint is bool:
-        yield not value
-    elif hint in (int, float):
-        yield from (value + 1, value - 1)
-    elif hint is str:
-        yield from {f"{value}x", value[1:], value[:-1] + "\u00df", value.swapcase()} - {value}
-    elif hint is not types.NoneType:
-        raise TypeError(f"no other values of {hint} are known")
-
-
-def _tuples(value: tuple[Any, ...], hints: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    free = len(hints) == 2 and hints[1] is Ellipsis
-    for at, item in enumerate(value):
-        before, after = value[:at], value[at + 1 :]
-        for other in variants(item, hints[0] if free else hints[at]):
-            yield (*before, other, *after)
-        if free:
-            yield (*before, *after)
-            yield (*before, item, item, *after)
-            if after and after[0] != item:
-                yield (*before, after[0], item, *after[1:])
-    if free and not value:
-        yield (sample(hints[0]),)
-
-
-def _class_of(hint: Any) -> Any:
-    origin = typing.get_origin(hint)
-    return str if origin is Literal else origin or hint
-
-
-def sample(hint: Any) -> Any:
-    """Some value of a type."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return sample(arguments[0])
-    if origin is Literal:
-        return arguments[0]
-    if origin is tuple:
-        return () if arguments[-1] is Ellipsis else tuple(map(sample, arguments))
-    if issubclass(hint, msgspec.Struct):
-        hints = typing.get_type_hints(hint)
-        required = (field.name for field in msgspec.structs.fields(hint) if field.required)
-        return hint(**{name: sample(hints[name]) for name in required})
-    return None if hint is types.NoneType else hint(1)
 
 
 # --- edits, and whether they are found --------------------------------------------------------------------------------

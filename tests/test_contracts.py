@@ -143,6 +143,6 @@ class Joining(Late):
 def test_an_executor_that_breaks_its_contract_is_found(
     broken: Callable[[], Executor], contract: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentdescent.testing._SECONDS", 1.5)
+    monkeypatch.setattr("agentdescent.testing.executors._SECONDS", 1.5)
     with pytest.raises(AssertionError, match=contract):
         check_executor(broken)

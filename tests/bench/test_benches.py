@@ -15,6 +15,7 @@ from agentdescent.engine.event import Failed
 from agentdescent.record import replace
 from bench import ceiling, harness, tamper
 from bench.crash import made_again
+from bench.eventful import RECIPES, record
 
 
 def run(arguments: list[str], results: Path) -> tuple[int, dict[str, Any]]:
@@ -110,7 +111,7 @@ def test_tamper(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def recorded() -> tamper.Recorded:
-    return tamper.Recorded(tamper.record(tamper.RECIPES[0]))
+    return tamper.Recorded(record(RECIPES[0]))
 
 
 def test_a_log_that_nobody_touched_holds(recorded: tamper.Recorded, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from agentdescent.ports import Result
 from agentdescent.record import replace
 from bench import faults
 from bench.fault_plan import draw
-from bench.faulty import AsyncAgent, Fate
+from bench.faulty import Fate
+from bench.faulty_ports import AsyncAgent
 
 TARGETS = {"violations": 0, "stuck": 0, "over_cap": 0, "lost": 0}
 SEEDS = range(16)

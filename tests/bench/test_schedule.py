@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agentdescent.job import Options
-from bench.schedule import mean_and_error, ordered_digests, over_bound, to_target, work_conserving
+from bench.frontier import mean_and_error, to_target
+from bench.latencies import ordered_digests, over_bound, work_conserving
 
 
 def test_the_bound_is_that_of_servers_that_never_rest() -> None:

@@ -26,10 +26,9 @@ from tests.strategies import Job, any_job
 from tests.world import World, any_order, calls, jobs, opened, play
 
 
-def continuous(workers: int = 4, **changes: object) -> tuple[Spec, Setup]:
+def continuous(workers: int = 4) -> tuple[Spec, Setup]:
     spec, setup = jobs(40, workers=workers)
-    spec = replace(spec, schedule="continuous", caps=Caps(rounds=12), async_ratio=1)
-    return replace(spec, **{"merge_size": 2, **changes}), setup  # type: ignore[arg-type]
+    return replace(spec, schedule="continuous", caps=Caps(rounds=12), merge_size=2, async_ratio=1), setup
 
 
 # --- the flow -----------------------------------------------------------------------------------------------------
@@ -47,7 +46,7 @@ def test_every_worker_may_begin_and_none_twice() -> None:
 
 
 def test_the_window_opens_where_turns_bring_nothing_and_closes_where_they_do() -> None:
-    spec = replace(continuous(workers=4, merge_size=2)[0], window=3)
+    spec = replace(continuous(workers=4)[0], window=3)
     barren, fertile = Flow(tuple(range(12)), ended=96, brought=0), Flow(tuple(range(12)), ended=96, brought=98)
 
     def ahead(flow: Flow, unmerged: int) -> int:
@@ -86,18 +85,32 @@ def test_what_is_unmerged_stays_within_the_bound(job: Job, seed: int) -> None:
         state = apply(state, event)
 
 
+def merges(spec: Spec, setup: Setup, log: list[Event]) -> list[tuple[int, bool]]:
+    """For each merge that begins: the cards that waited, and whether turns in progress could bring more."""
+    state, found = initial(spec, setup), list[tuple[int, bool]]()
+    for event in log:
+        before, state = state, apply(state, event)
+        begins = state.sweep is not None and not finished(state.sweep) and state.sweep is not before.sweep
+        if begins and (before.sweep is None or finished(before.sweep)):
+            found.append((len(before.cards), bool(before.window.count and in_progress(before.flow, spec))))
+    return found
+
+
 @given(any_job(failing=False))
 def test_a_merge_waits_for_its_size_while_turns_may_bring_more(job: Job) -> None:
     spec, setup, world = job
     spec = replace(spec, schedule="continuous", self_verify=False, merge_size=3, fusion="union")
     _, log = play(spec, setup, world)
-    state = initial(spec, setup)
-    for event in log:
-        before, state = state, apply(state, event)
-        begins = state.sweep is not None and not finished(state.sweep) and state.sweep is not before.sweep
-        if begins and (before.sweep is None or finished(before.sweep)):
-            turns = before.window.count and in_progress(before.flow, spec)
-            assert not turns or len(before.cards) >= spec.merge_size
+    assert all(waiting >= 3 for waiting, more in merges(spec, setup, log) if more)
+
+
+def test_merges_begin_while_turns_are_in_progress() -> None:
+    spec, setup = continuous(workers=6)
+    spec = replace(spec, self_verify=False, merge_size=3, async_ratio=2)
+    _, log = play(spec, setup, World(seed=1, solved=0.0))
+    sizes = [waiting for waiting, more in merges(spec, setup, log) if more]
+    assert len(sizes) > 2
+    assert min(sizes) >= 3
 
 
 def answered(state: State, world: World, ident: int) -> Outcome:
@@ -105,7 +118,8 @@ def answered(state: State, world: World, ident: int) -> Outcome:
 
 
 def test_a_merge_is_answered_before_the_turns_beside_it() -> None:
-    spec, setup = continuous(workers=4, window=2)
+    spec, setup = continuous(workers=4)
+    spec = replace(spec, window=2)
     world, draw = World(solved=0.0), seeded(0)
     state, beside = initial(spec, setup), 0
     while True:
@@ -123,7 +137,8 @@ def test_a_merge_is_answered_before_the_turns_beside_it() -> None:
 
 
 def test_turns_go_on_beside_the_merge_and_what_is_stale_is_rebased() -> None:
-    spec, setup = continuous(workers=4, merge_size=1, async_ratio=3, admission="arrival")
+    spec, setup = continuous(workers=4)
+    spec = replace(spec, merge_size=1, async_ratio=3, admission="arrival")
     _, log = play(spec, setup, World(solved=0.0, seed=3), order=any_order(3))
     assert len(calls(log, "rebase")) > 0
     commits = [n for n, event in enumerate(log) if isinstance(event, Committed)]
@@ -137,7 +152,8 @@ def test_gates_side_by_side_end_in_one_head(gates: int) -> None:
     """Watched by the books of tests.world: one commit a version, the mean never falls, every card closed once."""
     widest = 0
     for seed in range(8):
-        spec, setup = continuous(workers=6, merge_size=5, async_ratio=2, fusion="none", open_gates=gates)
+        spec, setup = continuous(workers=6)
+        spec = replace(spec, merge_size=5, async_ratio=2, fusion="none", open_gates=gates)
         _, log = play(spec, setup, World(seed=seed, solved=0.0), order=any_order(seed))
         state = initial(spec, setup)
         for event in log:
@@ -206,7 +222,8 @@ def test_once_a_worker_has_worked_its_failures_are_transient() -> None:
 
 def test_one_card_that_never_fits_stops_no_merge() -> None:
     """It is parked; the others go on, and are not held up by it."""
-    spec, setup = continuous(workers=4, merge_size=2, async_ratio=2, fusion="none", self_verify=False)
+    spec, setup = continuous(workers=4)
+    spec = replace(spec, merge_size=2, async_ratio=2, fusion="none", self_verify=False)
     rate = Rate(strict=True, overhead=10, bytes_per_token=1, ceiling=50)
     setup = replace(setup, tariff=Tariff(rate, rate))
 
@@ -228,7 +245,8 @@ def test_one_card_that_never_fits_stops_no_merge() -> None:
 def test_after_the_target_nothing_more_is_asked_for() -> None:
     reached = 0
     for seed in range(12):
-        spec, setup = continuous(workers=4, merge_size=1, async_ratio=3)
+        spec, setup = continuous(workers=4)
+        spec = replace(spec, merge_size=1, async_ratio=3)
         spec = replace(spec, target=0.7, open_gates=2, fusion="none", caps=Caps(rounds=60))
         _, log = play(spec, setup, World(seed=seed, solved=0.2), order=any_order(seed))
         state = initial(spec, setup)

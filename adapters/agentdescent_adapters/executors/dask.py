@@ -20,13 +20,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from agentdescent.effects import failure
 from agentdescent.engine.command import Command
 from agentdescent.engine.event import Failed
 from agentdescent.errors import ExecutorLost, UsageError
 from agentdescent.ports import Item, Repeat
+from agentdescent_adapters.executors.batches import drain, gathered
 from agentdescent_adapters.executors.remote import Claimed, fault_of, perform_freely, perform_once
 from agentdescent_adapters.executors.sending import Done, Perform, Told, pack_callable, pack_item, unpack
 
@@ -45,8 +46,6 @@ _AT_ONCE = 64
 
 _FAREWELL = 0.5
 """Seconds: distributed goes on trying to connect while it closes."""
-
-T = TypeVar("T")
 
 
 class _Open(NamedTuple):
@@ -132,7 +131,7 @@ class Dask:
     # --- there and back -----------------------------------------------------------------------------------------------
 
     def _send(self, client: Any) -> None:
-        while (several := _drain(self._to_send)) is not None:
+        while (several := drain(self._to_send)) is not None:
             numbers, names, items = zip(*several, strict=True)
             arguments, free = ([self._payload] * len(items), items, names), self._repeat == "free"
             perform: Callable[..., Any] = perform_freely if free else perform_once
@@ -159,7 +158,7 @@ class Dask:
             self._to_fetch.put(number)
 
     def _fetch(self, client: Any) -> None:
-        while (numbers := _drain(self._to_fetch)) is not None:
+        while (numbers := drain(self._to_fetch)) is not None:
             with self._lock:
                 futures = {number: self._futures.pop(number) for number in numbers if number in self._futures}
             with suppress(RuntimeError):  # the loop of a client that was closed
@@ -169,7 +168,7 @@ class Dask:
         """What several came to; of those that take long each by itself. A scheduler asks a worker that has just died
         for its results for half a minute, and for all that were asked for together: meanwhile what is free is made
         again, and what is charged is waited for."""
-        task = asyncio.ensure_future(_gathered(client, futures))
+        task = asyncio.ensure_future(gathered(client, futures))
         await asyncio.wait({task}, timeout=SLOW)
         if not task.done() and len(futures) > 1:
             await asyncio.gather(*(self._gather(client, {number: future}) for number, future in futures.items()))
@@ -281,29 +280,7 @@ class Dask:
             await asyncio.gather(*(scheduler.multi_lock_release(id=holder) for holder in holders))
 
 
-async def _gathered(client: Any, futures: dict[int, Any]) -> dict[int, Any]:
-    """Results by number, the errors of tasks among them, without those that there are none of."""
-    try:
-        found: dict[int, Any] = await client.gather(futures, errors="skip", asynchronous=True)
-        for number, future in futures.items():
-            if future.status == "error":
-                found[number] = await future.exception()
-    except Exception:  # the connection broke
-        return {}
-    return found
-
-
 def _start(work: Callable[[Any], None], client: Any) -> threading.Thread:
     thread = threading.Thread(target=work, args=(client,), name=f"agentdescent-dask{work.__name__}", daemon=True)
     thread.start()
     return thread
-
-
-def _drain(waiting: queue.SimpleQueue[T | None]) -> list[T] | None:
-    """Everything that waits, at least one; None when the end does."""
-    found = [waiting.get()]
-    with suppress(queue.Empty):
-        while True:
-            found.append(waiting.get_nowait())
-    kept = [one for one in found if one is not None]
-    return kept if len(kept) == len(found) else None

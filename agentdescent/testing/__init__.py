@@ -1,0 +1,24 @@
+"""Contract checks for what an adapter implements, and simulated time for tests of what waits.
+
+The checks are plain functions: a broken contract is an AssertionError.
+
+def test_my_log(tmp_path):
+    check_log(lambda: MyLog(tmp_path / "run"), lambda log: MyLog.reopen(log.path))
+"""
+
+from agentdescent.simulation import NotSimulated, Scripted, clock, lognormal, simulate
+from agentdescent.testing.agents import check_agent, check_scorer
+from agentdescent.testing.executors import check_executor
+from agentdescent.testing.logs import check_log
+
+__all__ = [
+    "NotSimulated",
+    "Scripted",
+    "check_agent",
+    "check_executor",
+    "check_log",
+    "check_scorer",
+    "clock",
+    "lognormal",
+    "simulate",
+]
