@@ -66,7 +66,7 @@ def decide(state: State, draw: Draw) -> Step:
         return Started(state.spec, state.setup, make_split(state.spec, state.setup, draw))
     if state.stopped is not None:
         return state.stopped
-    event = _next(state)
+    event = _next(state, draw)
     halt = halting(state)
     if halt is not None and isinstance(event, Decided | GateOpened | Promoted | Stopped):
         event = verdict(state)
@@ -116,7 +116,7 @@ def _base_failure(state: State) -> str:
     return "" if probe is None or probe.failure is None else f"the base cannot be scored: {probe.failure.message}"
 
 
-def _next(state: State) -> Decision | None:
+def _next(state: State, draw: Draw) -> Decision | None:
     window = state.window
     if window.count == 1:
         only = open_effects(window)[0].command
@@ -127,11 +127,11 @@ def _next(state: State) -> Decision | None:
     if state.closing is not None:
         return _close(state, state.closing)
     if state.spec.schedule == "continuous":
-        return _continuous(state)
+        return _continuous(state, draw)
     sweep = state.sweep
     if sweep is None:
         for index in state.ready:
-            event = advance(state, index)
+            event = advance(state, index, draw)
             if event is not None:
                 return event
         event = start_turn(state, state.cursor, state.round)
@@ -145,7 +145,7 @@ def _next(state: State) -> Decision | None:
     return _barrier(state, sweep)
 
 
-def _continuous(state: State) -> Decision | None:
+def _continuous(state: State, draw: Draw) -> Decision | None:
     """No barrier: turns go on beside the merge, whose effects come first, since every worker waits for its commits.
 
     At the end of `rounds` and of `patience` no turn starts, and what is in progress is merged. Where nothing more is
@@ -163,7 +163,7 @@ def _continuous(state: State) -> Decision | None:
     elif quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != state.head.version.number:
         return Promoted(state.head.version.number)
     for index in state.ready:
-        event = advance(state, index)
+        event = advance(state, index, draw)
         if event is not None:
             return event
     event = start_lane(state) if reason is None else None

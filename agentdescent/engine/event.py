@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from agentdescent.allocation.choice import Choice
 from agentdescent.artifact.diff import Ops
 from agentdescent.budget.governor import Caps, Purpose
 from agentdescent.budget.usage import Amount, Usage
@@ -38,7 +39,7 @@ StopReason: TypeAlias = Literal[
     "overrun",
     "error",
 ]
-SkipReason: TypeAlias = Literal["off", "clock", "unaffordable"]
+SkipReason: TypeAlias = Literal["off", "clock", "unaffordable", "allocator"]
 
 
 class Started(Record, frozen=True, tag="started"):
@@ -54,7 +55,8 @@ class Decided(Record, frozen=True, tag="decided"):
 
     `worker`: the lane of the turn it is for (of worker `lane % n_workers`), -1 for none. `subject`: the proposal or
     candidate it is for, -1 for none. `attempt` counts the failures of the slot.
-    `closing`: set on the test of the final artifact, the reason for which the run is ending.
+    `closing`: set on the test of the final artifact, the reason for which the run is ending. `choice`: the allocator's,
+    where it was asked.
     """
 
     command: Command
@@ -63,14 +65,16 @@ class Decided(Record, frozen=True, tag="decided"):
     subject: int = -1
     attempt: int = 0
     closing: StopReason | None = None
+    choice: Choice | None = None
 
 
 class Skipped(Record, frozen=True, tag="skipped"):
-    """An optional spend that was not made."""
+    """An optional spend that was not made. `choice`: the allocator's, where it was asked."""
 
     purpose: Purpose
     subject: int
     reason: SkipReason
+    choice: Choice | None = None
 
 
 class GateOpened(Record, frozen=True, tag="gate-opened"):

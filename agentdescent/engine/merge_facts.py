@@ -6,6 +6,7 @@ from agentdescent import vector
 from agentdescent.artifact.diff import identity, union
 from agentdescent.budget.governor import hold, release, reserve
 from agentdescent.budget.usage import NOTHING, add
+from agentdescent.engine.allotting import all_closed, closed
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import (
     Committed,
@@ -176,12 +177,14 @@ def judged(state: State, event: Judged) -> State:
         card = worker.card
         if worker.subject == event.subject or (card is not None and card.subject == event.subject):
             cards = tuple(other for other in state.cards if other.subject != event.subject)
+            if card is not None:
+                state = closed(state, card, event.outcome)
             return turn_over(replace(state, cards=cards), index, worker)
     state, begun = enter(state)
     sweep, need = settle_sweep(state, begun)
     if not isinstance(need, Close) or need.card.subject != event.subject:
         raise IllegalEvent(f"proposal {event.subject} is not to be judged")
-    return replace(state, sweep=_without(state, sweep, event.subject))
+    return replace(closed(state, need.card, event.outcome), sweep=_without(state, sweep, event.subject))
 
 
 def _without(state: State, sweep: Sweep, subject: int) -> Sweep:
@@ -206,7 +209,9 @@ def _without(state: State, sweep: Sweep, subject: int) -> Sweep:
 
 def _gate_judged(state: State, event: Judged, sweep: Sweep, at: int, gate: Gate) -> State:
     if event.outcome == "committed":
-        return replace(state, sweep=with_gate(sweep, at, replace(gate, status="won")))
+        return replace(
+            all_closed(state, gate.cards, event.outcome), sweep=with_gate(sweep, at, replace(gate, status="won"))
+        )
     sweep = replace(sweep, gates=(*sweep.gates[:at], *sweep.gates[at + 1 :]))
     if event.outcome == "cas-conflict":
         return replace(state, sweep=_back(sweep, gate))
@@ -215,9 +220,9 @@ def _gate_judged(state: State, event: Judged, sweep: Sweep, at: int, gate: Gate)
         refused = identity(union(tuple(card.ops for card in gate.cards)))
         if gate.version == state.head.version.number:
             state = replace(state, head=replace(state.head, rejected=remember(state.head.rejected, refused)))
-        if len(gate.cards) > 1:
-            sweep = replace(sweep, groups=(*halves(gate.cards), *sweep.groups))
-    return replace(state, sweep=sweep)
+        if len(gate.cards) > 1:  # provisional: the halves go on
+            return replace(state, sweep=replace(sweep, groups=(*halves(gate.cards), *sweep.groups)))
+    return replace(all_closed(state, gate.cards, event.outcome), sweep=sweep)
 
 
 def _back(sweep: Sweep, gate: Gate) -> Sweep:

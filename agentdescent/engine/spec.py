@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from agentdescent.allocation.config import ValueBudgetAllocator
+from agentdescent.allocation.policies import Always, Lineage, Never, Randomly
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import AppendRules, Strategy
 from agentdescent.budget.governor import Caps
@@ -18,6 +20,7 @@ Staleness: TypeAlias = Literal["guarded", "full", "reflective"]
 Fusion: TypeAlias = Literal["union", "none"]
 GateOrder: TypeAlias = Literal["informative", "index"]
 Admission: TypeAlias = Literal["ordered", "arrival"]
+Allocator: TypeAlias = ValueBudgetAllocator | Always | Never | Randomly | Lineage
 Schedule: TypeAlias = Literal["rounds", "continuous"]
 
 
@@ -61,6 +64,7 @@ class Spec(Record, frozen=True):
     target: float | None = None
     patience: int | None = None
     hard_floor: float = 0.9
+    allocator: Allocator | None = None
     rules: int = RULES
 
 

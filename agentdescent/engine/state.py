@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from agentdescent import vector
+from agentdescent.allocation.allocator import Learned
 from agentdescent.artifact.diff import Entries, digest
 from agentdescent.artifact.strategy import render
 from agentdescent.budget.governor import Caps, Governor
@@ -34,6 +35,7 @@ from agentdescent.merge.scores import Scores, blank
 from agentdescent.merge.sweep import Sweep
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import Record
+from agentdescent.search.advantage import Groups
 
 RETIRE_AFTER = 3
 Stage: TypeAlias = Literal[
@@ -89,6 +91,7 @@ class Worker(Record, frozen=True):
     path: Amount = NOTHING
     failure: FailureEvidence | None = None
     in_vain: int = 0
+    advantage: float | None = None
 
 
 class Sizes(Record, frozen=True):
@@ -159,6 +162,8 @@ class State(Record, frozen=True):
     improved_round: int = 0
     quiet: int = 0
     health: Health = Health()
+    groups: Groups = ()
+    learned: Learned = Learned()
     closing: StopReason | None = None
     interrupted: InterruptReason | None = None
     stopped: Stopped | None = None

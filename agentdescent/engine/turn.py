@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from agentdescent import vector
+from agentdescent.allocation.choice import Choice
 from agentdescent.artifact.diff import identity
 from agentdescent.budget.governor import reserve
 from agentdescent.budget.usage import NOTHING, add, subtract
+from agentdescent.engine.allotting import recorded
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import (
     Decided,
@@ -22,6 +24,7 @@ from agentdescent.merge.scores import record
 from agentdescent.merge.sweep import open_cards
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import replace
+from agentdescent.search.advantage import observe as compare
 
 
 def put_worker(state: State, index: int, worker: Worker) -> vector.Vector[Worker]:
@@ -111,7 +114,8 @@ def decided_propose(state: State, event: Decided, command: Propose) -> State:
 
 def decided_verify(state: State, event: Decided, command: Rollout) -> State:
     index = event.worker
-    worker = vector.get(state.workers, index)
+    worker = _chose(vector.get(state.workers, index), event.choice)
+    state = recorded(state, event.choice)
     state = replace(
         state,
         governor=reserve(state.governor, command.reserve),
@@ -135,8 +139,16 @@ def _replace_card(state: State, card: Card) -> State:
     return replace(state, cards=tuple(card if other.subject == card.subject else other for other in state.cards))
 
 
+def _chose(worker: Worker, choice: Choice | None) -> Worker:
+    if choice is None or worker.card is None:
+        return worker
+    return replace(worker, card=replace(worker.card, choices=(*worker.card.choices, choice)))
+
+
 def skipped(state: State, event: Skipped) -> State:
     index, worker = _worker_of(state, event.subject)
+    worker = _chose(worker, event.choice)
+    state = recorded(state, event.choice)
     state = replace(
         state,
         workers=put_worker(state, index, replace(worker, stage="idle", subject=-1, card=None)),
@@ -248,6 +260,8 @@ def proposed(state: State, event: Proposed, index: int) -> State:
     card = Card(
         worker.subject, index, worker.task, worker.rollout, version.number, event.ops, identity(event.ops), worker.score
     )
+    if worker.advantage is not None:
+        card = replace(card, advantage=worker.advantage)
     ready = replace(worker, stage="proposed", attempt=0, card=card)
     if state.health.refused:
         state = replace(state, health=replace(state.health, refused=0))
@@ -263,9 +277,22 @@ def turn_scored(state: State, event: RolledOut, index: int, command: Rollout, ba
     if _in_vain(state, index) >= 0:
         state = _tried(state, index, -1)
         worker = vector.get(state.workers, index)
+    compared: float | None = None
+    if state.spec.allocator is not None:
+        version = head.version.number if worker.copy is None else worker.copy.number
+        groups, compared = compare(state.groups, version, state.setup.tasks[command.task].cluster, event.score)
+        state = replace(state, groups=groups)
     if event.score >= bar:
         return turn_over(state, index, worker)
-    rolled = replace(worker, stage="rolled", rollout=event.id, score=event.score, size=event.size, attempt=0)
+    rolled = replace(
+        worker,
+        stage="rolled",
+        rollout=event.id,
+        score=event.score,
+        size=event.size,
+        attempt=0,
+        advantage=compared,
+    )
     return replace(state, workers=put_worker(state, index, rolled), ready=(*state.ready, index))
 
 

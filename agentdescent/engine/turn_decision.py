@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import assert_never
 
 from agentdescent import vector
+from agentdescent.allocation.choice import Choice
 from agentdescent.artifact.diff import change
 from agentdescent.artifact.strategy import oversized
 from agentdescent.budget.governor import alone, fits, reservation, spent_share
 from agentdescent.budget.usage import NOTHING, add, scale
+from agentdescent.engine.allotting import consult
 from agentdescent.engine.asking import ask_rollout
 from agentdescent.engine.command import Propose, Rollout
+from agentdescent.engine.draw import Draw
 from agentdescent.engine.event import (
     Decided,
     Decision,
@@ -19,15 +22,16 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.flow import next_round, within_bound
 from agentdescent.engine.path import affords_turn, gate_cost, worker_path
-from agentdescent.engine.state import State, Worker, version_of
+from agentdescent.engine.state import State, Version, Worker, version_of
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
 from agentdescent.merge.rejected import contains
 from agentdescent.merge.sweep import at_work, open_cards
 from agentdescent.merge.verdict import FailureEvidence, VerifyEvidence
+from agentdescent.record import replace
 
 
-def advance(state: State, index: int) -> Decision | None:
+def advance(state: State, index: int, draw: Draw) -> Decision | None:
     """What a worker in the middle of its turn does next; None when its next stage does not fit."""
     worker = vector.get(state.workers, index)
     match worker.stage:
@@ -37,7 +41,7 @@ def advance(state: State, index: int) -> Decision | None:
         case "rolled":
             return _propose(state, index, worker)
         case "proposed":
-            return _verify(state, index, worker)
+            return _verify(state, index, worker, draw)
         case "verified":
             return _screen(worker)
         case "idle" | "rolling" | "proposing" | "verifying" | "retired":
@@ -72,7 +76,7 @@ def _propose(state: State, index: int, worker: Worker) -> Decision | None:
     return Decided(command, state.round, index, subject, worker.attempt)
 
 
-def _verify(state: State, index: int, worker: Worker) -> Decision | None:
+def _verify(state: State, index: int, worker: Worker, draw: Draw) -> Decision | None:
     """Close what is not worth a rollout, else verify it or say why not."""
     card, version = worker.card, worker.copy or state.head.version
     if card is None:
@@ -88,14 +92,28 @@ def _verify(state: State, index: int, worker: Worker) -> Decision | None:
             return Judged(card.subject, "duplicate")
     if not state.spec.self_verify:
         return Skipped("verify", card.subject, "off")
-    if spent_share(state.governor) >= state.spec.hard_floor:
-        return Skipped("verify", card.subject, "clock")
+    if worker.subject < 0:  # it was asked before, and failed: what was chosen stands
+        return _ask_verify(state, index, worker, card, version, None)
+    clock = spent_share(state.governor) >= state.spec.hard_floor
+    choice = consult(state, "verify", card, draw, allowed=not clock, rollouts=1)
+    if clock:
+        return Skipped("verify", card.subject, "clock", choice)
+    if choice is not None and not choice.choice:
+        return Skipped("verify", card.subject, "allocator", choice)
+    return _ask_verify(state, index, worker, card, version, choice)
+
+
+def _ask_verify(
+    state: State, index: int, worker: Worker, card: Card, version: Version, choice: Choice | None
+) -> Decision:
     changed = version_of(state.spec, version.number, change(version.entries, card.ops))
     event = ask_rollout(state, "verify", changed, card.task, attempt=worker.attempt, worker=index, subject=card.subject)
     if event is None:
         return Skipped("verify", card.subject, "unaffordable")
     needed = add(event.command.reserve, gate_cost(state, state.head.version.size))
-    return event if affords_turn(state, needed) else Skipped("verify", card.subject, "unaffordable")
+    if not affords_turn(state, needed):
+        return Skipped("verify", card.subject, "unaffordable")
+    return event if choice is None else replace(event, choice=choice)
 
 
 def _duplicate(state: State, card: Card) -> bool:

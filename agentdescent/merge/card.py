@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from agentdescent.allocation.choice import Choice
 from agentdescent.artifact.diff import Ops
 from agentdescent.merge.scores import Scores
 from agentdescent.record import Record
@@ -17,7 +18,8 @@ class Card(Record, frozen=True):
     `before`: what that head scored on `task`; `delta`: gain of self-verify or of the last rebase, None where
     neither was made. Both in millionths. `cheap`: held-out scores of the head with this change alone, valid for
     head version `cheap_version`. `reopened`: how often the head moved under its gate. `verifying`: its self-verify
-    is not answered yet, and it does not wait for merge.
+    is not answered yet, and it does not wait for merge. `advantage`: of the rollout that prompted it. `choices`: what
+    the allocator chose about it.
     """
 
     subject: int
@@ -33,6 +35,8 @@ class Card(Record, frozen=True):
     cheap_version: int = -1
     reopened: int = 0
     verifying: bool = False
+    advantage: float | None = None
+    choices: tuple[Choice, ...] = ()
 
 
 def tolerance(blast_radius: float) -> int:

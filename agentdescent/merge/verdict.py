@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+from agentdescent.allocation.outcomes import Outcome
 from agentdescent.record import Record
-
-Outcome: TypeAlias = Literal[
-    "committed",
-    "below-threshold",
-    "regression",
-    "all-stale",
-    "oversized",
-    "duplicate",
-    "declined",
-    "lost-conflict",
-    "lost-tournament",
-    "co-contributor",
-    "oracle-rejected",
-    "cas-conflict",
-    "not-worth-gating",
-    "futile",
-    "failed",
-    "unresolved",
-]
 
 
 class GateEvidence(Record, frozen=True, tag="gate"):
@@ -69,3 +51,13 @@ class FailureEvidence(Record, frozen=True, tag="failure"):
 
 
 Evidence: TypeAlias = GateEvidence | SubsetEvidence | StaleEvidence | VerifyEvidence | FailureEvidence
+
+__all__ = [
+    "Evidence",
+    "FailureEvidence",
+    "GateEvidence",
+    "Outcome",
+    "StaleEvidence",
+    "SubsetEvidence",
+    "VerifyEvidence",
+]

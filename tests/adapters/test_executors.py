@@ -213,7 +213,7 @@ def test_a_process_that_was_idle_when_it_died_is_replaced_and_costs_nothing(tmp_
 
 
 def test_a_process_that_hangs_is_killed_and_replaced(tmp_path: Path) -> None:
-    agent, executor = Mortal(tmp_path / "calls", "free"), Processes(1, deadline=0.8)
+    agent, executor = Mortal(tmp_path / "calls", "free"), Processes(1, deadline=3.0)
     with opened(executor, agent, "hang", "live") as told:
         executor.submit(item(0, 0), told.done(0))
         hung = failed(told.wait(0)[0])

@@ -149,10 +149,12 @@ def _is(value: Any, kind: Any) -> bool:
 def _something(kind: Any) -> Iterator[Any]:
     if get_origin(kind) is Literal:
         yield get_args(kind)[0]
-    elif kind in (int, float):
+    elif kind in (int, float, bool):
         yield kind(1)
     elif kind is str:
         yield "x"
+    elif get_origin(kind) is tuple:
+        yield () if get_args(kind)[-1:] == (...,) else tuple(next(_something(one)) for one in get_args(kind))
     elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         required = [field for field in msgspec.structs.fields(kind) if field.required]
         yield kind(**{field.name: next(_something(field.type)) for field in required})
