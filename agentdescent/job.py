@@ -22,7 +22,7 @@ from agentdescent.history.rounds import RoundInfo
 from agentdescent.merge.acceptance import Acceptance
 from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
-from agentdescent.search.sampling import Sampling
+from agentdescent.search.sampling import Sampling, Stakes
 from agentdescent.wiring import Ports, describe, ports_of
 
 
@@ -40,7 +40,8 @@ class Options(TypedDict, total=False):
     (rounds without improvement) [none].
 
     Meaning, recorded in the log: `seed` [0], `n_workers` [4], `asynchronous` [False: rounds with a merge after each;
-    True: workers never wait for one another] and every other field of Spec.
+    True: workers never wait for one another], `thrifty` [False; True: what makes a commit cheap is on unless it is
+    given: screen, sampling by stakes, 10 samples a rollout, adaptive width] and every other field of Spec.
 
     The shell: `max_concurrency` [n_workers], `deadline` seconds per call [120], `executor` of calls that block
     [threads], `log` [in memory], `on_round`,
@@ -81,6 +82,7 @@ class Options(TypedDict, total=False):
     wave_min: int
     open_gates: int
     cheap_size: int
+    thrifty: bool
     asynchronous: bool
     merge_size: int
     async_ratio: int
@@ -104,6 +106,9 @@ class Options(TypedDict, total=False):
 
 
 _RENAMED = {"target_reward": "target"}
+
+THRIFTY: dict[str, Any] = {"screen": True, "sampling": Stakes(), "samples": 10, "fusion_width": "adaptive"}
+"""What `thrifty=True` sets where it is not given: the choices that bench.economy found to save most tokens."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -161,6 +166,8 @@ def _spec(options: Options) -> Spec:
     dollars = options.get("max_cost")
     if dollars is not None and not (type(dollars) in (int, float) and math.isfinite(dollars) and dollars > 0):
         raise UsageError(f"max_cost is {dollars!r}: it must be a positive number of dollars, or left out for no limit")
+    if options.get("thrifty"):
+        chosen = {**THRIFTY, **chosen}
     if options.get("asynchronous"):
         n_workers = options.get("n_workers", default.n_workers)
         recommended = _continuous(n_workers) if type(n_workers) is int else {}  # what it should be, `check` says

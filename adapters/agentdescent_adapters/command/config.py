@@ -53,6 +53,10 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gate_order: GateOrder = _DEFAULT.gate_order
     wave_min: int | None = None
     cheap_size: int = _DEFAULT.cheap_size
+    thrifty: bool = False
+    sampling: Literal["round-robin", "difficulty", "stakes"] | None = None
+    samples: int | None = None
+    fusion_width: int | Literal["all", "adaptive"] | None = None
     asynchronous: bool = False
     merge_size: int | None = None
     async_ratio: int = _DEFAULT.async_ratio
@@ -95,13 +99,17 @@ HELP = {
     "test_limit": "test tasks at most",
     "shuffle": "seeded stratified shuffle of the tasks",
     "self_verify": "try a proposal on the task that prompted it",
-    "screen": "merge only verified proposals that gained (default: with --asynchronous)",
+    "screen": "merge only verified proposals that gained (default: with --thrifty or --asynchronous)",
     "curtail": "stop a gate the moment rejection is certain",
     "fusion": "put what does not contradict forward together",
     "staleness": "what becomes of proposals made for an older head",
     "refresh_interval": "rounds for which a worker keeps its copy",
     "gate_order": "which held-out tasks a gate asks first",
     "cheap_size": "held-out tasks on which contradicting proposals are compared",
+    "thrifty": "what makes a commit cheap: screen, sampling by stakes, 10 samples a rollout, adaptive width",
+    "sampling": "which train task is next: in turn, by difficulty, or where most is to be won",
+    "samples": "proposals a rollout may lead to while none is worth merging (default: 1; thrifty: 10)",
+    "fusion_width": "proposals to a gate: all, adaptive or a number (default: all; thrifty: adaptive)",
     "asynchronous": "workers never wait for a round; turns go on beside the merge",
     "merge_size": "asynchronous: proposals a merge waits for (default: half the workers, at most 16)",
     "async_ratio": "asynchronous: merges that the workers may be ahead",

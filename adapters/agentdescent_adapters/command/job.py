@@ -10,6 +10,7 @@ from agentdescent.artifact.strategy import AppendRules, SingleSlot, Strategy, no
 from agentdescent.errors import UsageError
 from agentdescent.job import Job, Options, prepare
 from agentdescent.ports import Task
+from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Sampling, Stakes
 from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.demo import demo_tasks
 from agentdescent_adapters.executors import executor_named
@@ -19,6 +20,11 @@ from agentdescent_adapters.tasks.files import keep_labels, load_csv, load_jsonl
 from agentdescent_adapters.tasks.scorers import scorer
 
 DEFAULT_ROUNDS = 15
+SAMPLING: dict[str, Sampling] = {
+    "round-robin": RoundRobin(),
+    "difficulty": DifficultyWeighted(),
+    "stakes": Stakes(),
+}
 
 
 def load_tasks(config: RunConfig) -> list[Task]:
@@ -103,6 +109,7 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         curtail=config.curtail,
         gate_order=config.gate_order,
         cheap_size=config.cheap_size,
+        thrifty=config.thrifty,
         asynchronous=config.asynchronous,
         async_ratio=config.async_ratio,
         window=config.window,
@@ -115,6 +122,12 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         deadline=config.deadline,
         executor=executor_named(config.executor, config.concurrency or config.workers, config.deadline),
     )
+    if config.sampling is not None:
+        options["sampling"] = SAMPLING[config.sampling]
+    if config.samples is not None:
+        options["samples"] = config.samples
+    if config.fusion_width is not None:
+        options["fusion_width"] = config.fusion_width
     if config.screen is not None:
         options["screen"] = config.screen
     if config.wave_min is not None:

@@ -36,13 +36,26 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}: see {self.prog} --help")
 
 
+def _number_or_word(value: str) -> int | str:
+    try:
+        return int(value)
+    except ValueError:
+        return value
+
+
 def _flags(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
     hints = typing.get_type_hints(RunConfig)
     for name in names:
         kind, flag = hints[name], "--" + name.replace("_", "-")
         options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-        plain = next(option for option in options if option is not type(None))
-        if plain is bool:
+        options = tuple(option for option in options if option is not type(None))
+        plain = options[0]
+        if len(options) > 1:  # a number or a word
+            words = "|".join(typing.get_args(options[1]))
+            parser.add_argument(
+                flag, type=_number_or_word, default=argparse.SUPPRESS, help=HELP[name], metavar=f"INT|{words}"
+            )
+        elif plain is bool:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=HELP[name])
         elif typing.get_origin(plain) is typing.Literal:
             choices = typing.get_args(plain)
