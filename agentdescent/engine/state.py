@@ -22,6 +22,8 @@ from agentdescent.allocation.allocator import Learned
 from agentdescent.artifact.diff import Entries, digest
 from agentdescent.artifact.strategy import render
 from agentdescent.budget.governor import Caps, Governor
+from agentdescent.budget.projection import Rounds
+from agentdescent.budget.returns import Returns
 from agentdescent.budget.usage import NOTHING, Amount
 from agentdescent.engine.command import Command
 from agentdescent.engine.event import InterruptReason, Stopped, StopReason
@@ -126,6 +128,7 @@ class State(Record, frozen=True):
     start in this `round`. Continuous: `flow`, which lanes may start a turn; every n_workers turns are a round.
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
     head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit.
+    `returns`: what tokens bought, by rounds or merges; `costs`: what rounds cost. Each only where the spec asks for it.
     """
 
     spec: Spec
@@ -164,6 +167,8 @@ class State(Record, frozen=True):
     health: Health = Health()
     groups: Groups = ()
     learned: Learned = Learned()
+    returns: Returns = Returns()
+    costs: Rounds = Rounds()
     closing: StopReason | None = None
     interrupted: InterruptReason | None = None
     stopped: Stopped | None = None

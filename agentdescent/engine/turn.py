@@ -15,6 +15,7 @@ from agentdescent.engine.event import (
     RolledOut,
     Skipped,
 )
+from agentdescent.engine.economy import round_ended
 from agentdescent.engine.flow import turn_began, turn_ended
 from agentdescent.engine.path import propose_estimate
 from agentdescent.engine.state import RETIRE_AFTER, Stage, State, Worker, quiet_merges
@@ -55,7 +56,7 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
     else:
         raise IllegalEvent(f"worker {index} has no artifact {command.artifact}")
     if event.round != state.round:
-        state = _new_round(state, event.round)
+        state = _new_round(round_ended(state), event.round)
     flow = state.flow
     if state.spec.schedule == "continuous":
         flow = turn_began(flow, index)
