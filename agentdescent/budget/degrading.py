@@ -14,8 +14,8 @@ from agentdescent.record import Record
 
 class BudgetGovernor(Record, frozen=True):
     """`soft_floor`, `hard_floor`: shares of the token cap, in (0, 1], from which no tournament is held, and nothing is
-    self-verified. `projection`: "round" ends the run where the next round is not expected to fit. `diminishing_returns`:
-    the economic stop, None for none. Without `max_tokens` it does nothing."""
+    self-verified. `projection`: "round" ends the run where the next round is not expected to fit. The economic stop is
+    `diminishing_returns`, None for none. Without `max_tokens` it does nothing."""
 
     max_tokens: int | None = None
     soft_floor: float = 0.75

@@ -15,6 +15,7 @@ from agentdescent.budget.usage import NOTHING
 from agentdescent.engine.asking import ask_rollout
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.draw import Draw, Informed
+from agentdescent.engine.economy import affords_round, has_diminished
 from agentdescent.engine.event import (
     Decided,
     Decision,
@@ -24,7 +25,6 @@ from agentdescent.engine.event import (
     Stopped,
     StopReason,
 )
-from agentdescent.engine.economy import affords_round, has_diminished
 from agentdescent.engine.flow import next_round
 from agentdescent.engine.merge_decision import merge_step, verdict
 from agentdescent.engine.merge_needs import begin, going_on
@@ -151,8 +151,9 @@ def _next(state: State, draw: Draw) -> Decision | None:
 def _continuous(state: State, draw: Draw) -> Decision | None:
     """No barrier: turns go on beside the merge, whose effects come first, since every worker waits for its commits.
 
-    At the end of `rounds` and of `patience`, and when returns have diminished, no turn starts, and what is in progress is merged. Where nothing more is
-    wanted (the target, all solved) or to be had, what is open is awaited and what is not merged stays unresolved.
+    At the end of `rounds` and of `patience`, and when returns have diminished, no turn starts, and what is in progress
+    is merged. Where nothing more is wanted (the target, all solved) or to be had, what is open is awaited and what is
+    not merged stays unresolved.
     """
     reason = _ended(state)
     if reason is not None and reason not in ("rounds", "patience", "diminishing_returns"):

@@ -9,13 +9,13 @@ from agentdescent.budget.governor import reserve
 from agentdescent.budget.usage import NOTHING, add, subtract
 from agentdescent.engine.allotting import recorded
 from agentdescent.engine.command import Propose, Rollout
+from agentdescent.engine.economy import round_ended
 from agentdescent.engine.event import (
     Decided,
     Proposed,
     RolledOut,
     Skipped,
 )
-from agentdescent.engine.economy import round_ended
 from agentdescent.engine.flow import turn_began, turn_ended
 from agentdescent.engine.path import propose_estimate
 from agentdescent.engine.state import RETIRE_AFTER, Stage, State, Worker, quiet_merges
