@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias
 from agentdescent import Caps, Setup, Spec, State, Tariff, Usage, Wait, apply, decide, due, initial, seeded, vector
 from agentdescent.artifact.diff import Add, Drop, Entries, Ops, Replace, digest
 from agentdescent.artifact.strategy import Strategy, render
-from agentdescent.budget.governor import Purpose
+from agentdescent.budget.call_budget import ceiling, lowest
+from agentdescent.budget.governor import Purpose, remaining_fraction
 from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, add, exceeds, smaller
 from agentdescent.engine.command import Command, Propose, Rollout
@@ -365,7 +366,16 @@ class Watch:
         }.get(purpose_of(command), state.split.train)
         assert command.task in part
         rate = state.setup.tariff.solve if isinstance(command, Rollout) else state.setup.tariff.propose
-        assert command.ceiling == rate.ceiling
+        budget = state.spec.call_budget
+        if budget is None or isinstance(command, Rollout):
+            assert command.ceiling == rate.ceiling
+        else:
+            allocated = ceiling(budget, command.score, remaining_fraction(state.governor))
+            assert lowest(budget) <= command.ceiling <= allocated
+            assert command.ceiling % 16 == 0 or command.ceiling == budget.base
+            if rate.strict:
+                prompt = command.reserve.tokens - command.ceiling
+                assert rate.overhead <= prompt
         limit = state.governor.caps.rounds
         assert limit is None or event.round <= limit or event.closing is not None
         if isinstance(command, Propose):

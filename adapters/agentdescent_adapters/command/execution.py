@@ -58,6 +58,13 @@ def start(config: RunConfig, out: str | None, *, quiet: bool, verbose: bool) -> 
         return _execute(job, options, log, run, quiet=quiet, verbose=verbose)
 
 
+def look_for_modules(run: str) -> None:
+    """Where the run was started, if this command started it; else here."""
+    path = configuration.load(run).path if os.path.exists(os.path.join(run, configuration.JOB)) else ""
+    if path not in sys.path:
+        sys.path.insert(0, path)
+
+
 CAPS = ("max_tokens", "max_cost", "max_calls", "max_rollouts", "max_seconds", "rounds")
 
 

@@ -34,6 +34,14 @@ def report(ended: Ended) -> str:
         lines.append(f"error      {result.error}")
     lines += ["", *result.rendered.splitlines(), ""]
     lines += spending(result.spend, result.state.governor.caps.tokens)
+    for one in [] if result.budget is None else result.budget.degraded:
+        lines.append(f"no {one.purpose} from round {one.round} on, at {one.tokens:,} tokens: the cap was near")
+    allocator = result.allocator
+    if allocator is not None:
+        lines.append(
+            f"allocator: {allocator.n_decisions:,} decisions, {allocator.n_skipped:,} skipped, "
+            f"{allocator.n_counterfactual:,} tried all the same, {allocator.n_committed:,} committed"
+        )
     saved = result.saved
     lines.append(
         f"stopped early: {saved.gates} gates, {saved.calls:,} calls not made, about {saved.tokens:,} tokens saved"
