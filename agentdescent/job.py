@@ -169,7 +169,7 @@ def _meant(options: Options) -> Mapping[str, Any]:
     meant: dict[str, Any] = dict(options)
     if isinstance(rule, bool):
         meant["stop_on_diminishing_returns"] = DiminishingReturns() if rule else None
-    if allocator is not None and not isinstance(allocator, Allocator):
+    if allocator is not None and (isinstance(allocator, Own) or not isinstance(allocator, Allocator)):
         meant["allocator"] = own_of(allocator)
     if governor is None:
         return meant

@@ -13,7 +13,7 @@ import msgspec
 
 from agentdescent.allocation.checks import check_policy
 from agentdescent.allocation.choice import Choice, Facts
-from agentdescent.allocation.config import Starts, ValueBudgetAllocator
+from agentdescent.allocation.config import Starts, ValueBudgetAllocator, start_of
 from agentdescent.allocation.features import AllocatorContext, Features, Stage, vector
 from agentdescent.allocation.older import Counts, OlderAllocator, consult, report
 from agentdescent.allocation.own import Injected, Own
@@ -34,6 +34,8 @@ from agentdescent.record import replace
 def own_of(allocator: object) -> Own:
     """What the log says of an object that decides for itself. Raises UsageError when it keeps to neither protocol."""
     kind = type(allocator)
+    if isinstance(allocator, Own):
+        raise UsageError(f"allocator is the record that names {allocator.name}: give that object itself")
     if isinstance(allocator, type):
         raise UsageError(f"allocator is the class {allocator.__qualname__}: give an instance, {allocator.__name__}()")
     if not isinstance(allocator, AllocatorPolicy | OlderAllocator):
@@ -132,15 +134,19 @@ class Elder:
 
     def choice(self, facts: Facts, subject: int) -> Choice:
         key = facts.stage, subject
-        if key not in self._asked:
+        free = facts.allowed and facts.remaining < start_of(self._own.budget_start, facts.stage)
+        made = self._asked[key][1] if key in self._asked else None
+        if free and made is not None and made.reason not in ("clock", "not-tight"):
+            made = replace(made, features=vector(facts.stage, facts.context))  # it has answered, and was not recorded
+        else:
             try:
                 made, self.counts = consult(self._allocator, self.counts, facts, self._own.budget_start)
             except UsageError:
                 raise
             except Exception as error:  # an allocator is code we do not know
                 raise _broken(self._own.name, "decide", error) from error
-            self._asked[key] = facts.context, made
-        return self._asked[key][1]
+        self._asked[key] = facts.context, made
+        return made
 
     def told(self, event: Event) -> None:
         """An event was recorded."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import assert_never
 
 import msgspec
 
 from agentdescent.allocation import validation as allocation
 from agentdescent.allocation.config import ValueBudgetAllocator
+from agentdescent.allocation.own import Own
+from agentdescent.allocation.policies import Always, Lineage, Never, Randomly
 from agentdescent.artifact.strategy import SingleSlot
 from agentdescent.budget import call_budget, returns
 from agentdescent.budget.governor import Caps
@@ -115,8 +118,19 @@ def _check_economy(spec: Spec, rate: Rate) -> None:
                 f"call_budget.base is {budget.base}, and tariff.propose allows {rate.ceiling} completion tokens: lower "
                 "the base, or raise that ceiling"
             )
-    if isinstance(spec.allocator, ValueBudgetAllocator):
-        allocation.check(spec.allocator)
+    match spec.allocator:
+        case ValueBudgetAllocator():
+            allocation.check(spec.allocator)
+        case Randomly(chance):
+            if not 0 <= chance <= 1:
+                raise UsageError(f"allocator: the rate is {chance!r}: it must be a probability, from 0 to 1")
+        case Lineage(kin):
+            if not 0 <= kin < math.inf:
+                raise UsageError(f"allocator: kin is {kin!r}: it must be a weight of at least 0")
+        case Always() | Never() | Own() | None:
+            pass
+        case _:
+            assert_never(spec.allocator)
 
 
 def _check_tasks(spec: Spec, setup: Setup) -> None:

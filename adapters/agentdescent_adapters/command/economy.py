@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agentdescent.allocation.config import ValueBudgetAllocator
-from agentdescent.allocation.policies import Always, Lineage, Never, Randomly
+from agentdescent.allocation.older import OlderAllocator
+from agentdescent.allocation.policies import AllocatorPolicy, Always, Lineage, Never, Randomly
 from agentdescent.budget.call_budget import CallBudget
 from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.errors import UsageError
@@ -13,7 +14,7 @@ from agentdescent_adapters.named import resolve
 NAMES = "off, value, always, never, lineage, random:RATE, or module:object"
 
 
-def make_allocator(name: str) -> object | None:
+def make_allocator(name: str) -> ValueBudgetAllocator | AllocatorPolicy | OlderAllocator | None:
     """The allocator of that name. Raises UsageError that lists what there is."""
     match name:
         case "off":
@@ -36,13 +37,14 @@ def make_allocator(name: str) -> object | None:
     if not colon:
         raise UsageError(f"allocator {name!r}: it is one of {NAMES}")
     found = resolve("allocator", name)
-    if not isinstance(found, type):
-        return found
-    try:
-        made: object = found()
-    except Exception as error:  # a class is code we do not know: whatever it raises, it cannot be used
-        raise UsageError(f"allocator {name!r}: it cannot be made without arguments: {error}") from error
-    return made
+    if isinstance(found, type):
+        try:
+            found = found()
+        except Exception as error:  # a class is code we do not know: whatever it raises, it cannot be used
+            raise UsageError(f"allocator {name!r}: it cannot be made without arguments: {error}") from error
+    if not isinstance(found, ValueBudgetAllocator | AllocatorPolicy | OlderAllocator):
+        raise UsageError(f"allocator {name!r}: it needs `probability(stage, features)`, or `decide` and `observe`")
+    return found
 
 
 def economic_stop(config: RunConfig) -> DiminishingReturns | None:
