@@ -11,8 +11,8 @@ from agentdescent.artifact.strategy import render
 from agentdescent.budget.usage import Amount
 from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
 from agentdescent.engine.state import State
-from agentdescent.history import allocations, gates, rounds
-from agentdescent.history.allocations import AllocatorSummary
+from agentdescent.history import gates, rounds
+from agentdescent.history.allocations import Allocations, AllocatorSummary
 from agentdescent.history.gates import Savings
 from agentdescent.history.interval import wilson
 from agentdescent.history.outcomes import outcomes
@@ -83,6 +83,7 @@ class Watcher:
         self.saved = Savings()
         self.junk = 0.0
         self.degraded: tuple[Degraded, ...] = ()
+        self.allocations = Allocations()
         self.history: list[RoundInfo] = []
         self.on_round = on_round
 
@@ -90,6 +91,7 @@ class Watcher:
         if isinstance(event, Judged):
             self.saved = gates.observe(self.saved, event, state)
             self.junk += gates.doubt(event)
+        self.allocations.fold(event)
         self.degraded = degrade(self.degraded, event, state)
         self.tally, done = rounds.observe(self.tally, event, state)
         if done is not None:
@@ -127,7 +129,7 @@ def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...
         error=state.stopped.error if state.stopped is not None else "the run was not finished",
         spend=spend(state),
         budget=summarise(state, watcher.degraded),
-        allocator=None if state.spec.allocator is None else allocations.summarise(log.events()),
+        allocator=watcher.allocations.summary(),
         saved=watcher.saved,
         expected_junk=watcher.junk,
         warnings=warnings,

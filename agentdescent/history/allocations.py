@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import get_args
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from agentdescent.allocation.choice import Choice
 from agentdescent.allocation.config import ValueBudgetAllocator
-from agentdescent.allocation.features import Stage
+from agentdescent.allocation.features import STAGES, Stage
 from agentdescent.allocation.outcomes import Outcome, label_of
-from agentdescent.engine.event import Decided, Event, GateOpened, Judged, Skipped, Started, Stopped
-from agentdescent.history.outcomes import choice_of, outcomes
+from agentdescent.engine.event import Decided, Event, GateOpened, Judged, Skipped, Started
+from agentdescent.history.outcomes import choice_of, labels_of
 from agentdescent.record import Record
 
 _BINS = 10
@@ -60,71 +60,94 @@ class AllocatorSummary(Record, frozen=True):
     stages: tuple[StageSummary, ...]
 
 
-def summarise(events: Iterable[Event]) -> AllocatorSummary | None:
-    """None for a run without an allocator. A decision still open at the end has no label."""
-    made: list[tuple[int, Choice]] = []
-    closing: list[Event] = []
-    allocator: object = None
-    for event in events:
+class Allocations:
+    """Folds a log, one event after another. What it holds is bounded by open work."""
+
+    def __init__(self) -> None:
+        self._allocator: object = None
+        self._open: dict[int, list[Choice]] = {}
+        self._counts: dict[Stage, Counter[str]] = {}
+        self._bins: dict[Stage, list[_Sums]] = {}
+
+    def fold(self, event: Event) -> None:
         choice = choice_of(event)
         if choice is not None and isinstance(event, Decided | Skipped | GateOpened):
-            made.append((event.subject, choice))
+            self._open.setdefault(event.subject, []).append(choice)
+            self._counts.setdefault(choice.stage, Counter()).update(("decisions", choice.reason))
         elif isinstance(event, Started):
-            allocator = event.spec.allocator
-        elif isinstance(event, Judged | Stopped):
-            closing.append(event)
-    if allocator is None:
-        return None
-    labels = outcomes(closing)
-    predicts = isinstance(allocator, ValueBudgetAllocator)
-    also = allocator.also_negative if isinstance(allocator, ValueBudgetAllocator) else ()
-    stages = []
-    for stage in get_args(Stage):
-        own = [(choice, _label(choice, labels.get(subject), also)) for subject, choice in made if choice.stage == stage]
-        if own:
-            stages.append(_stage(stage, own, predicts=predicts))
-    return AllocatorSummary(
-        sum(one.decisions for one in stages),
-        sum(one.skipped for one in stages),
-        sum(one.counterfactual for one in stages),
-        sum(one.observed for one in stages),
-        sum(one.committed for one in stages),
-        tuple(stages),
+            self._allocator = event.spec.allocator
+        elif isinstance(event, Judged) and self._open:
+            for subject, outcome in labels_of(event):
+                for made in self._open.pop(subject, ()):
+                    self._label(made, outcome)
+
+    def _label(self, choice: Choice, outcome: Outcome) -> None:
+        """Nothing is learned from most outcomes, and from no refusal of the clock."""
+        label = label_of(outcome)
+        config = self._allocator
+        if label == "recorded" and isinstance(config, ValueBudgetAllocator) and outcome in config.also_negative:
+            label = "negative"
+        if label == "recorded" or choice.reason == "clock":
+            return
+        committed = label == "positive"
+        self._counts[choice.stage].update(observed=1, committed=committed)
+        if isinstance(config, ValueBudgetAllocator):
+            bins = self._bins.setdefault(choice.stage, [_Sums()] * _BINS)
+            place = min(_BINS - 1, int(choice.p * _BINS))
+            bins[place] = _add(bins[place], choice.p, committed)
+
+    def summary(self) -> AllocatorSummary | None:
+        """None for a run without an allocator. A decision still open has no label."""
+        if self._allocator is None:
+            return None
+        stages = tuple(
+            StageSummary(
+                stage,
+                counts["decisions"],
+                counts["clock"],
+                counts["skip"],
+                counts["counterfactual"],
+                counts["observed"],
+                counts["committed"],
+                _calibrated(self._bins[stage]) if stage in self._bins else None,
+            )
+            for stage, counts in sorted(self._counts.items(), key=lambda item: STAGES.index(item[0]))
+        )
+        return AllocatorSummary(
+            sum(one.decisions for one in stages),
+            sum(one.skipped for one in stages),
+            sum(one.counterfactual for one in stages),
+            sum(one.observed for one in stages),
+            sum(one.committed for one in stages),
+            stages,
+        )
+
+
+def summarise(events: Iterable[Event]) -> AllocatorSummary | None:
+    """Of a whole log."""
+    allocations = Allocations()
+    for event in events:
+        allocations.fold(event)
+    return allocations.summary()
+
+
+class _Sums(Record, frozen=True):
+    count: int = 0
+    p: float = 0.0
+    committed: int = 0
+    squares: float = 0.0
+
+
+def _add(sums: _Sums, p: float, committed: bool) -> _Sums:
+    return _Sums(sums.count + 1, sums.p + p, sums.committed + committed, sums.squares + (p - committed) ** 2)
+
+
+def _calibrated(sums: Sequence[_Sums]) -> Calibration:
+    """Of one sum a bin, not all empty."""
+    count = sum(one.count for one in sums)
+    bins = tuple(
+        Bin(place / _BINS, (place + 1) / _BINS, one.count, one.p / one.count, one.committed / one.count)
+        for place, one in enumerate(sums)
+        if one.count
     )
-
-
-def _label(choice: Choice, outcome: Outcome | None, also_negative: tuple[Outcome, ...]) -> bool | None:
-    """Whether it committed; None where nothing is learned from it."""
-    if outcome is None or choice.reason == "clock":
-        return None
-    label = label_of(outcome)
-    if label == "recorded":
-        return False if outcome in also_negative else None
-    return label == "positive"
-
-
-def _stage(stage: Stage, own: list[tuple[Choice, bool | None]], *, predicts: bool) -> StageSummary:
-    reasons = [choice.reason for choice, _ in own]
-    pairs = [(choice.p, label) for choice, label in own if label is not None]
-    return StageSummary(
-        stage,
-        len(own),
-        reasons.count("clock"),
-        reasons.count("skip"),
-        reasons.count("counterfactual"),
-        len(pairs),
-        sum(label for _, label in pairs),
-        calibrated(pairs) if predicts and pairs else None,
-    )
-
-
-def calibrated(pairs: list[tuple[float, bool]]) -> Calibration:
-    """Of (p, committed), at least one."""
-    bins = []
-    for place in range(_BINS):
-        inside = [pair for pair in pairs if min(_BINS - 1, int(pair[0] * _BINS)) == place]
-        if inside:
-            n = len(inside)
-            predicted, observed = sum(p for p, _ in inside) / n, sum(label for _, label in inside) / n
-            bins.append(Bin(place / _BINS, (place + 1) / _BINS, n, predicted, observed))
-    return Calibration(len(pairs), sum((p - label) ** 2 for p, label in pairs) / len(pairs), tuple(bins))
+    return Calibration(count, sum(one.squares for one in sums) / count, bins)
