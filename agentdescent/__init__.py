@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agentdescent.allocation import (
+    AllocateDecision,
+    AllocatorContext,
+    AllocatorPolicy,
+    LearningValueModel,
+    ValueBudgetAllocator,
+)
 from agentdescent.artifact.strategy import AppendRules, KeyedRules, SingleSlot
+from agentdescent.budget.call_budget import CallBudget
 from agentdescent.budget.governor import Caps
+from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.budget.tariff import Prices, Rate, Tariff
 from agentdescent.budget.usage import Usage
 from agentdescent.engine.decision import Wait, decide
@@ -19,32 +28,47 @@ from agentdescent.engine.state import State, due, initial
 from agentdescent.engine.transition import apply
 from agentdescent.errors import AgentDescentError, CorruptLog, IllegalEvent, RunError, UsageError
 from agentdescent.history.memory import MemoryLog
-from agentdescent.history.replay import replay
+from agentdescent.own import replay
 from agentdescent.ports import Answer, CallFailed, Task
 
 if TYPE_CHECKING:
     from agentdescent.blocking import Cancellation
+    from agentdescent.budget.degrading import BudgetGovernor
+    from agentdescent.budgeted import budgeted_completion
     from agentdescent.evolution import async_evolve, evolve
     from agentdescent.result import EvolutionResult
+    from agentdescent.search import Candidate, CostEfficient, FlatPuct, SelectionContext, SingleHead
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AgentDescentError",
+    "AllocateDecision",
+    "AllocatorContext",
+    "AllocatorPolicy",
     "Answer",
     "AppendRules",
+    "BudgetGovernor",
+    "CallBudget",
     "CallFailed",
     "Cancellation",
+    "Candidate",
     "Caps",
     "CorruptLog",
+    "CostEfficient",
+    "DiminishingReturns",
     "EvolutionResult",
+    "FlatPuct",
     "IllegalEvent",
     "KeyedRules",
+    "LearningValueModel",
     "MemoryLog",
     "Prices",
     "Rate",
     "RunError",
+    "SelectionContext",
     "Setup",
+    "SingleHead",
     "SingleSlot",
     "Spec",
     "State",
@@ -52,10 +76,12 @@ __all__ = [
     "Task",
     "Usage",
     "UsageError",
+    "ValueBudgetAllocator",
     "Wait",
     "__version__",
     "apply",
     "async_evolve",
+    "budgeted_completion",
     "decide",
     "due",
     "evolve",
@@ -65,9 +91,16 @@ __all__ = [
 ]
 
 _LATER = {
+    "BudgetGovernor": "agentdescent.budget.degrading",
     "Cancellation": "agentdescent.blocking",
+    "Candidate": "agentdescent.search",
+    "CostEfficient": "agentdescent.search",
     "EvolutionResult": "agentdescent.result",
+    "FlatPuct": "agentdescent.search",
+    "SelectionContext": "agentdescent.search",
+    "SingleHead": "agentdescent.search",
     "async_evolve": "agentdescent.evolution",
+    "budgeted_completion": "agentdescent.budgeted",
     "evolve": "agentdescent.evolution",
 }
 

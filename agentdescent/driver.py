@@ -34,6 +34,7 @@ from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
 from agentdescent.engine.window import next_in_order, open_effects
 from agentdescent.errors import CorruptLog, ExecutorLost, IllegalEvent
+from agentdescent.own import Elder, injected
 from agentdescent.ports import Executor, Item, Log, Result, Task
 from agentdescent.recovery import Observer, recover, to_go_on
 from agentdescent.wiring import Ports, sent_away
@@ -46,7 +47,8 @@ _YIELD_EVERY = 64
 class Run:
     """One process's work on one run: from a log, empty or not, to Stopped.
 
-    `observers` are told what this process adds, `recovered` what was in the log before.
+    `observers` are told what this process adds, `recovered` what was in the log before. `allocator`: the object of the
+    user's own that the spec names, if it does.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Run:
         recovered: Observer | None = None,
         stop_when: Callable[[State], bool] | None = None,
         cancellation: Cancellation | None = None,
+        allocator: object | None = None,
     ) -> None:
         self.log = log
         self.ports = ports if executor is None else sent_away(ports)
@@ -74,7 +77,9 @@ class Run:
         self.tasks = tasks
         self.performer = Performer(self.ports, tasks, spec.strategy)
         self.calls = Calls(self.performer, deadline, self._arrive, self._lost, executor)
-        self.state = recover(spec, setup, log, recovered)
+        self.policy = injected(allocator, spec.allocator)
+        self._elder = self.policy if isinstance(self.policy, Elder) else None
+        self.state = recover(spec, setup, log, recovered, None if self._elder is None else self._elder.recall)
         self.draw = seeded(self.state.spec.seed)
         self._caps = spec.caps
         self._pending: deque[Effect] = deque()
@@ -109,7 +114,7 @@ class Run:
                 if self._broken is not None:
                     raise self._broken
                 self._look_for_interruption(loop)
-                step = decide(self.state, self.draw)
+                step = decide(self.state, self.draw, self.policy)
                 if not isinstance(step, Wait):
                     self._record(step)
                     continue
@@ -135,6 +140,8 @@ class Run:
     def _record(self, event: Event) -> None:
         self.log.append(event)
         self.state = apply(self.state, event)
+        if self._elder is not None:
+            self._elder.told(event)
         if isinstance(event, Decided):
             self._pending.append(self._effect(event))
         elif isinstance(event, Started):

@@ -98,6 +98,13 @@ async def _awaited(work: Awaitable[T]) -> T:
     return await work
 
 
+def ask_for_change(ports: Ports, text: str, task: Task, output: str, score: float, command: Propose) -> Any:
+    """Call `propose` with what it takes. A ceiling of 0 says nothing: the port is as its maker left it."""
+    sample = (command.subject,) if ports.samples else ()
+    ceiling = {"ceiling": command.ceiling or None} if ports.ceilings else {}
+    return ports.propose(text, task, output, score, *sample, **ceiling)
+
+
 class Performer:
     """What the commands of one run call, and what comes of what is returned."""
 
@@ -182,8 +189,7 @@ class Performer:
         data = output.encode()
         if len(data) > limit:
             output = data[:limit].decode("utf-8", "ignore")
-        arguments = (item.text, task, output, command.score / 1_000_000)
-        return self.ports.propose(*arguments, command.subject) if self.ports.samples else self.ports.propose(*arguments)
+        return ask_for_change(self.ports, item.text, task, output, command.score / 1_000_000, command)
 
     async def _answered(self, item: Item, value: Awaitable[Any]) -> Result | Retry:
         try:

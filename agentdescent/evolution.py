@@ -65,6 +65,7 @@ async def work(job: Job, options: Options) -> EvolutionResult:
         recovered=recovered,
         stop_when=options.get("stop_when"),
         cancellation=options.get("cancellation"),
+        allocator=job.allocator,
     )
     state = await run.drive()
     result = result_of(state, log, watcher, job.warnings)

@@ -8,18 +8,26 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from agentdescent.allocation.older import OlderAllocator
+from agentdescent.allocation.own import Own
+from agentdescent.allocation.policies import AllocatorPolicy
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import SingleSlot, Strategy
 from agentdescent.blocking import Cancellation
+from agentdescent.budget.call_budget import CallBudget
+from agentdescent.budget.degrading import BudgetGovernor
 from agentdescent.budget.governor import Caps
+from agentdescent.budget.projection import Projection
+from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.budget.tariff import Tariff
 from agentdescent.driver import DEADLINE
-from agentdescent.engine.spec import Admission, Fusion, FusionWidth, GateOrder, Setup, Spec, Staleness
+from agentdescent.engine.spec import Admission, Allocator, Fusion, FusionWidth, GateOrder, Setup, Spec, Staleness
 from agentdescent.engine.state import State
 from agentdescent.engine.validation import check, check_caps
 from agentdescent.errors import UsageError
 from agentdescent.history.rounds import RoundInfo
 from agentdescent.merge.acceptance import Acceptance
+from agentdescent.own import own_of
 from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
 from agentdescent.search.sampling import Sampling, Stakes
@@ -41,7 +49,9 @@ class Options(TypedDict, total=False):
 
     Meaning, recorded in the log: `seed` [0], `n_workers` [4], `asynchronous` [False: rounds with a merge after each;
     True: workers never wait for one another], `thrifty` [False; True: what makes a commit cheap is on unless it is
-    given: screen, sampling by stakes, 10 samples a rollout, adaptive width] and every other field of Spec.
+    given: screen, sampling by stakes, 10 samples a rollout, adaptive width], `stop_on_diminishing_returns` (True, or a
+    DiminishingReturns) [False], `governor` (a BudgetGovernor, in place of the options that it holds), `allocator` (a
+    record, or an object of one's own, see allocation.AllocatorPolicy) [None] and every other field of Spec.
 
     The shell: `max_concurrency` [n_workers], `deadline` seconds per call [120], `executor` of calls that block
     [threads], `log` [in memory], `on_round`,
@@ -93,7 +103,13 @@ class Options(TypedDict, total=False):
     samples: int
     fusion_width: FusionWidth
     solved_threshold: float
+    soft_floor: float
     hard_floor: float
+    projection: Projection
+    stop_on_diminishing_returns: bool | DiminishingReturns | None
+    governor: BudgetGovernor | None
+    call_budget: CallBudget | None
+    allocator: Allocator | AllocatorPolicy | OlderAllocator | None
     max_concurrency: int | None
     deadline: float
     executor: Executor | None
@@ -105,20 +121,22 @@ class Options(TypedDict, total=False):
     cancellation: Cancellation
 
 
-_RENAMED = {"target_reward": "target"}
+_RENAMED = {"target_reward": "target", "stop_on_diminishing_returns": "diminishing_returns"}
 
 THRIFTY: dict[str, Any] = {"screen": True, "sampling": Stakes(), "samples": 10, "fusion_width": "adaptive"}
 """What `thrifty=True` sets where it is not given: the choices that bench.economy found to save most tokens."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A checked job: nothing was spent yet, and nothing that can be known to be wrong is."""
+    """A checked job: nothing was spent yet, and nothing that can be known to be wrong is. `allocator`: the object of
+    one's own that the spec names."""
 
     spec: Spec
     setup: Setup
     tasks: tuple[Task, ...]
     ports: Ports
     warnings: tuple[str, ...]
+    allocator: object | None = None
 
 
 def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any], options: Options) -> Job:
@@ -135,8 +153,14 @@ def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any
         options.get("tariff"),
         options.get("repeat"),
     )
-    spec = _spec(options)
+    allocator = options.get("allocator")
+    spec = _spec(_meant(options))
     _check_shell(options)
+    if spec.call_budget is not None and not ports.ceilings:
+        raise UsageError(
+            f"call_budget is set, but `propose` of {ports.agent} does not take `ceiling`: give it that parameter, the "
+            "most completion tokens of one reply"
+        )
     given = tuple(_task(task, number) for number, task in enumerate(tasks))
     setup = Setup(
         tuple(describe(task) for task in given),
@@ -145,7 +169,27 @@ def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any
         ports.agent,
         ports.scorer,
     )
-    return Job(spec, setup, given, ports, check(spec, setup))
+    return Job(spec, setup, given, ports, check(spec, setup), allocator if isinstance(spec.allocator, Own) else None)
+
+
+def _meant(options: Options) -> Mapping[str, Any]:
+    """With shorter ways to say a thing, and objects, put down as the records that they stand for."""
+    rule, governor, allocator = (options.get(name) for name in ("stop_on_diminishing_returns", "governor", "allocator"))
+    meant: dict[str, Any] = dict(options)
+    if isinstance(rule, bool):
+        meant["stop_on_diminishing_returns"] = DiminishingReturns() if rule else None
+    if allocator is not None and (isinstance(allocator, Own) or not isinstance(allocator, Allocator)):
+        meant["allocator"] = own_of(allocator)
+    if governor is None:
+        return meant
+    if not isinstance(governor, BudgetGovernor):
+        raise UsageError(f"governor is {governor!r}: give a BudgetGovernor(max_tokens=...)")
+    said = msgspec.structs.asdict(governor)
+    said["stop_on_diminishing_returns"] = said.pop("diminishing_returns")
+    twice = next((name for name in said if name in options), None)
+    if twice is not None:
+        raise UsageError(f"{twice} is given, and the governor says it too: leave out one of them")
+    return {**meant, **said}
 
 
 def _check_shell(options: Options) -> None:
@@ -159,7 +203,7 @@ def _check_shell(options: Options) -> None:
         raise UsageError(f"strategy is {strategy!r}: give AppendRules(), KeyedRules(...) or SingleSlot()")
 
 
-def _spec(options: Options) -> Spec:
+def _spec(options: Mapping[str, Any]) -> Spec:
     fields = {_RENAMED.get(name, name): value for name, value in options.items()}
     chosen = {name: fields[name] for name in Spec.__struct_fields__ if name in fields}
     default = Spec()

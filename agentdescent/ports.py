@@ -79,6 +79,10 @@ class Agent(Protocol):
     (False: a synchronous method returns at once and needs no thread; default True), and
     `begin(train: Sequence[Task]) -> None`, called once before the first effect with the only tasks the
     agent may learn from.
+
+    A `propose` with a parameter named `ceiling` is told the most completion tokens that its reply may take, None where
+    nothing says so; `call_budget` needs one. A reply cut off there is no reply: raise CallFailed("truncated", ...) with
+    its usage. The ceiling is of this call alone.
     """
 
     def solve(self, rendered: str, task: Task) -> Any:

@@ -16,10 +16,14 @@ from agentdescent.record import replace
 
 Observer = Callable[[Event, State], None]
 """Told of every event after it was appended and folded; must not change anything."""
+Recall = Callable[[State, Event], None]
 
 
-def recover(spec: Spec, setup: Setup, log: Log, observer: Observer | None = None) -> State:
-    """The state after everything in the log; of a run that has not begun when it is empty. The observer is told.
+def recover(
+    spec: Spec, setup: Setup, log: Log, observer: Observer | None = None, recall: Recall | None = None
+) -> State:
+    """The state after everything in the log; of a run that has not begun when it is empty. The observer is told, and
+    `recall`, of every event with the state before it.
 
     Raises UsageError that names what differs when the log is of another job, CorruptLog when it was damaged.
     """
@@ -28,6 +32,8 @@ def recover(spec: Spec, setup: Setup, log: Log, observer: Observer | None = None
         if isinstance(event, Started):
             _same_job(event, spec, setup)
             state = initial(event.spec, event.setup)
+        if recall is not None:
+            recall(state, event)
         state = apply(state, event)
         if observer is not None:
             observer(event, state)

@@ -12,12 +12,13 @@ from agentdescent.budget.usage import Amount
 from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
 from agentdescent.engine.state import State
 from agentdescent.history import gates, rounds
+from agentdescent.history.allocations import Allocations, AllocatorSummary
 from agentdescent.history.gates import Savings
 from agentdescent.history.interval import wilson
 from agentdescent.history.outcomes import outcomes
 from agentdescent.history.rounds import RoundInfo, Tally
 from agentdescent.history.spend import by_subject
-from agentdescent.history.summary import BudgetSummary, summarise
+from agentdescent.history.summary import BudgetSummary, Degraded, Spend, degrade, spend, summarise
 from agentdescent.merge.acceptance import MILLION
 from agentdescent.merge.scores import Scores
 from agentdescent.merge.verdict import Outcome
@@ -30,7 +31,8 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     `base`, `final`: the start and the head on the held-out tasks, which decided what was kept, so `final` is
     optimistic. `test_base`, `test_final`: on tasks that no decision read, with a 95 % Wilson interval of the latter.
     `stable`: version of the last promoted head. `saved`: what curtailed gates did not have to ask. `expected_junk`:
-    how many of the commits are no improvement, expected by the evidence they were kept on (the sum of 1 - P).
+    how many of the commits are no improvement, expected by the evidence they were kept on (the sum of 1 - P). `budget`:
+    None where no money, calls or rollouts were capped; `allocator`: None where there was none.
     """
 
     rendered: str
@@ -46,7 +48,9 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     rounds: int
     stop_reason: StopReason
     error: str
-    budget: BudgetSummary
+    spend: Spend
+    budget: BudgetSummary | None
+    allocator: AllocatorSummary | None
     saved: Savings
     expected_junk: float
     warnings: tuple[str, ...]
@@ -78,6 +82,8 @@ class Watcher:
         self.tally = Tally()
         self.saved = Savings()
         self.junk = 0.0
+        self.degraded: tuple[Degraded, ...] = ()
+        self.allocations = Allocations()
         self.history: list[RoundInfo] = []
         self.on_round = on_round
 
@@ -85,6 +91,8 @@ class Watcher:
         if isinstance(event, Judged):
             self.saved = gates.observe(self.saved, event, state)
             self.junk += gates.doubt(event)
+        self.allocations.fold(event)
+        self.degraded = degrade(self.degraded, event, state)
         self.tally, done = rounds.observe(self.tally, event, state)
         if done is not None:
             self.history.append(done)
@@ -119,7 +127,9 @@ def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...
         rounds=state.round,
         stop_reason=state.stopped.reason if state.stopped is not None else "error",
         error=state.stopped.error if state.stopped is not None else "the run was not finished",
-        budget=summarise(state),
+        spend=spend(state),
+        budget=summarise(state, watcher.degraded),
+        allocator=watcher.allocations.summary(),
         saved=watcher.saved,
         expected_junk=watcher.junk,
         warnings=warnings,

@@ -19,7 +19,8 @@ Mode: TypeAlias = Literal["inline", "thread", "async"]
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """What a job calls, with everything the driver has to know of it."""
+    """What a job calls, with everything the driver has to know of it. `samples`, `ceilings`: `propose` is told the
+    number of the proposal, and the ceiling of its reply."""
 
     solve: Call
     propose: Call
@@ -29,6 +30,7 @@ class Ports(msgspec.Struct, frozen=True):
     reward_mode: Mode
     scorer_bills: bool
     samples: bool
+    ceilings: bool
     tariff: Tariff
     repeat: Repeat
     agent: str
@@ -45,14 +47,23 @@ def name_of(port: object) -> str:
     return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', '')}"
 
 
-def _takes(function: Call, arguments: int) -> bool:
+def _takes(function: Call, arguments: int, **named: int) -> bool:
     try:
-        inspect.signature(function).bind(*range(arguments))
+        inspect.signature(function).bind(*range(arguments), **named)
     except TypeError:
         return False
     except ValueError:  # a builtin without a signature: it is asked, not inspected
         return True
     return True
+
+
+def _takes_ceiling(function: Call) -> bool:
+    """By that name, so that a function which passes on whatever it is given is called as it always was."""
+    try:
+        found = inspect.signature(function).parameters.get("ceiling")
+    except (TypeError, ValueError):
+        return False
+    return found is not None and found.kind in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY)
 
 
 def _mode(function: Call, *, blocking: bool) -> Mode:
@@ -83,8 +94,10 @@ def ports_of(
         raise UsageError("an agent needs `solve` and `propose`")
     if not _takes(solve, 2):
         raise UsageError(f"{name_of(solve)} must accept (rendered, task)")
-    samples = _takes(ask, 5)
-    if not samples and not _takes(ask, 4):
+    ceilings = _takes_ceiling(ask)
+    named = {"ceiling": 0} if ceilings else {}
+    samples = _takes(ask, 5, **named)
+    if not samples and not _takes(ask, 4, **named):
         raise UsageError(f"{name_of(ask)} must accept (rendered, task, output, score) or those and sample")
     if not _takes(reward, 2):
         raise UsageError(f"{name_of(reward)} must accept (task, output)")
@@ -102,6 +115,7 @@ def ports_of(
         reward_mode=_mode(reward, blocking=bool(getattr(reward, "blocking", True))),
         scorer_bills=bool(getattr(reward, "bills", True)),
         samples=samples,
+        ceilings=ceilings,
         tariff=tariff or getattr(agent, "tariff", None) or Tariff(),
         repeat=repeat,
         agent=name_of(agent) if agent is not None else f"{name_of(solve)}+{name_of(ask)}",

@@ -128,7 +128,7 @@ def measure(cell: Cell, seed: int, counter: harness.Counter) -> Measured:
         log=MemoryLog(keep=False),
         observers=(end,),
     )
-    outside, spent = counter.take(account).tokens, result.budget.spent.tokens
+    outside, spent = counter.take(account).tokens, result.spend.total.tokens
     return Measured(
         over=outside - cell.cap,
         over_log=outside - spent,

@@ -107,7 +107,7 @@ def measure(
     bill, watch = Bill(str(directory / name)), Watch(act)
     result = run(bill, watch, repeat, executor=executor)
     lines = bill.lines()
-    return Measured(result.digest, watch.calls, result.budget.spent.tokens, len(lines), sum(lines))
+    return Measured(result.digest, watch.calls, result.spend.total.tokens, len(lines), sum(lines))
 
 
 # --- clusters ---------------------------------------------------------------------------------------------------------

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from hypothesis import strategies as st
 
 from agentdescent import AppendRules, Caps, KeyedRules, Prices, Rate, Setup, SingleSlot, Spec, Tariff
 from agentdescent.allocation import Lineage, Never, Randomly, ValueBudgetAllocator
 from agentdescent.artifact.strategy import Strategy
+from agentdescent.budget.call_budget import CallBudget
 from agentdescent.budget.governor import Purpose
+from agentdescent.budget.projection import Projection
+from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.engine.event import Amended, Event, Interrupted
 from agentdescent.engine.spec import Allocator, Fusion, TaskInfo
 from agentdescent.engine.state import State
 from agentdescent.merge.acceptance import MILLION, Paired
+from agentdescent.record import replace
 from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Sampling, Stakes
 from tests.world import MENU, START, Kind, Meddler, World, abandon, chance
 
@@ -38,6 +42,12 @@ ALLOCATORS: tuple[Allocator | None, ...] = (
 SAMPLINGS: tuple[Sampling, ...] = (RoundRobin(), RoundRobin(), DifficultyWeighted(), Stakes(), Stakes(pending=0.0))
 ALL_KINDS: tuple[Kind, ...] = (*MENU, "rename", "long")
 PURPOSES: tuple[Purpose, ...] = ("rollout", "propose", "verify", "rebase", "conflict", "gate", "test")
+
+
+class Economy(TypedDict, total=False):
+    call_budget: CallBudget
+    diminishing_returns: DiminishingReturns
+    projection: Projection
 
 
 class Job(NamedTuple):
@@ -115,7 +125,7 @@ def tight(setup: Setup) -> st.SearchStrategy[Caps]:
 @st.composite
 def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | None = None) -> Spec:
     fusion: Fusion = draw(st.sampled_from(["union", "union", "none"]))
-    return Spec(
+    spec = Spec(
         caps=draw(caps(setup) if limits is None else limits),
         seed=draw(st.integers(0, 3)),
         strategy=draw(st.sampled_from(STRATEGIES)),
@@ -149,6 +159,23 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         samples=draw(st.sampled_from([1, 1, 2, 4])),
         fusion_width="all" if fusion == "none" else draw(st.sampled_from(["all", "all", "adaptive", 2, 3])),
     )
+    return replace(spec, **draw(economies(setup, spec)))
+
+
+@st.composite
+def economies(draw: st.DrawFn, setup: Setup, spec: Spec) -> Economy:
+    """Call budgets, and where there is a cap on tokens, ends before it; off in most runs."""
+    most = setup.tariff.propose.ceiling
+    chosen = Economy()
+    if draw(st.integers(0, 2)) == 0:
+        base = draw(st.integers(1, most)) if setup.tariff.propose.strict and most else draw(st.integers(1, 200))
+        chosen["call_budget"] = CallBudget(base, draw(st.one_of(st.none(), st.integers(1, base))))
+    if spec.caps.tokens is not None and draw(st.integers(0, 2)) == 0:
+        floor, samples = draw(st.sampled_from([0.25, 0.9])), draw(st.integers(2, 4))
+        chosen["diminishing_returns"] = DiminishingReturns(floor, samples)
+    if spec.caps.tokens is not None and spec.schedule == "rounds" and draw(st.integers(0, 3)) == 0:
+        chosen["projection"] = "round"
+    return chosen
 
 
 @st.composite

@@ -61,7 +61,7 @@ class Agent:
 
 
 def purpose(result: EvolutionResult, name: Purpose) -> int:
-    return next((line.calls for line in result.budget.by_purpose if line.purpose == name), 0)
+    return next((line.calls for line in result.spend.by_purpose if line.purpose == name), 0)
 
 
 def failed_result(*arguments: Any, **options: Any) -> EvolutionResult:
@@ -84,17 +84,18 @@ def test_a_scorer_that_bills_and_fails_is_charged(says: bool) -> None:
         return Answer(reward(task, output), usage)
 
     result = evolve(TASKS, judge, agent=agent, max_tokens=20_000, rounds=4)
-    spent = result.budget.spent.tokens
+    spent = result.spend.total.tokens
     assert failures == 20
     assert spent == agent.billed if says else agent.billed < spent <= 20_000
-    assert (result.budget.ceiling, result.budget.assumed > 0) == ("strict", not says)
+    assert result.budget is not None
+    assert (result.budget.ceiling, result.spend.assumed > 0) == ("strict", not says)
 
 
 def test_a_scorer_that_bills_and_returns_nonsense_is_charged() -> None:
     agent = Agent()
     result = failed_result(TASKS, lambda task, output: Answer(7.0, agent.bill(90, 10)), agent=agent)
     assert "is 7.0: it must be a number in [0, 1]" in result.error
-    assert result.budget.spent.tokens == agent.billed
+    assert result.spend.total.tokens == agent.billed
     assert agent.calls == 2
 
 
@@ -106,7 +107,7 @@ def test_after_an_overrun_nothing_starts() -> None:
     agent = Dear()
     result = failed_result(TASKS, reward, agent=agent, max_tokens=20_000)
     assert (result.stop_reason, agent.calls) == ("overrun", 4)
-    assert result.budget.spent.tokens == agent.billed
+    assert result.spend.total.tokens == agent.billed
 
 
 def test_21_a_backend_that_refuses_is_asked_eight_times() -> None:
@@ -173,7 +174,7 @@ def test_a_usage_that_cannot_be_is_a_broken_contract(usage: Any, fails: bool) ->
     result = failed_result(TASKS, reward, agent=Odd())
     assert result.stop_reason == "error"
     assert "sage" in result.error
-    assert result.budget.spent.tokens >= 0
+    assert result.spend.total.tokens >= 0
 
 
 def test_a_kind_of_call_that_never_says_what_it_costs_ends_the_run() -> None:

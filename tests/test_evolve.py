@@ -88,16 +88,16 @@ def test_it_learns_and_says_what_it_cost() -> None:
     assert {f"- know topic{i}" for i in range(TOPICS)} <= set(result.rendered.splitlines())
     assert result.history[0] == RoundInfo(0, 0.0, rollouts=24, calls=24, tokens=result.history[0].tokens)
     assert [info.round for info in result.history] == list(range(result.rounds + 1))
-    assert sum(info.tokens for info in result.history) == result.budget.spent.tokens
+    assert sum(info.tokens for info in result.history) == result.spend.total.tokens
 
 
 def test_1_every_call_is_in_the_ledger() -> None:
     agent = Learner()
     result = learn(agent, test_share=0.2, refresh_interval=3, self_verify=True)
-    purposes = result.budget.by_purpose
+    purposes = result.spend.by_purpose
     assert {line.purpose for line in purposes} >= {"base", "rollout", "propose", "verify", "gate", "test"}
-    assert sum(line.calls for line in purposes) == result.budget.spent.calls == agent.meter.calls
-    assert sum(line.tokens for line in purposes) == result.budget.spent.tokens == agent.meter.tokens
+    assert sum(line.calls for line in purposes) == result.spend.total.calls == agent.meter.calls
+    assert sum(line.tokens for line in purposes) == result.spend.total.tokens == agent.meter.tokens
 
 
 @pytest.mark.parametrize("cap", [0, -5, float("nan"), "1000", True, 2.5])
@@ -142,7 +142,7 @@ def test_7_an_agent_that_reports_nothing_under_a_cap_is_told_how_to() -> None:
     with pytest.raises(RunError, match=r"return Answer\(value, Usage") as caught:
         evolve(TASKS, reward, run=run, propose=propose, max_tokens=10_000)
     assert isinstance(caught.value.result, EvolutionResult)
-    assert caught.value.result.budget.spent.calls == 3
+    assert caught.value.result.spend.total.calls == 3
 
 
 def test_8_one_meter_for_agent_and_scorer_counts_each_call_once() -> None:
@@ -152,16 +152,16 @@ def test_8_one_meter_for_agent_and_scorer_counts_each_call_once() -> None:
         return Answer(reward(task, output), agent.meter.bill(7, 1))
 
     result = evolve(TASKS, judged, run=agent.solve, propose=agent.propose, rounds=3)
-    assert result.budget.spent.tokens == agent.meter.tokens
-    assert result.budget.spent.calls == agent.meter.calls
-    assert next(line.tokens for line in result.budget.by_purpose if line.purpose == "score") % 8 == 0
+    assert result.spend.total.tokens == agent.meter.tokens
+    assert result.spend.total.calls == agent.meter.calls
+    assert next(line.tokens for line in result.spend.by_purpose if line.purpose == "score") % 8 == 0
 
 
 def test_9_a_second_run_with_the_same_agent_starts_at_nothing() -> None:
     agent = Learner()
     first, second = learn(agent), learn(agent)
     assert first.digest == second.digest
-    assert first.budget.spent == second.budget.spent
+    assert first.spend == second.spend
 
 
 def test_13_a_log_of_another_job_is_refused_with_what_differs() -> None:
@@ -213,7 +213,7 @@ def test_16_a_failure_is_asked_again_and_charged() -> None:
     result = evolve(TASKS, reward, run=run, propose=agent.propose, rounds=4)
     assert result.base == 0.0
     assert result.final == 1.0
-    assert result.budget.spent.tokens == agent.meter.tokens
+    assert result.spend.total.tokens == agent.meter.tokens
     assert len(failed) >= 16
 
 
@@ -270,7 +270,7 @@ def test_22_a_call_that_never_returns_is_a_timeout() -> None:
 
     result = evolve(TASKS, reward, run=run, propose=agent.propose, rounds=3, deadline=0.3, attempts=1)
     assert result.stop_reason == "rounds"
-    assert result.budget.due.tokens == 0
+    assert result.state.governor.due.tokens == 0
 
 
 def test_26_text_of_any_kind_goes_through_unchanged() -> None:
@@ -352,7 +352,7 @@ def test_an_interrupted_run_goes_on_with_the_same_log() -> None:
     log = MemoryLog()
     cut = learn(rounds=6, log=log, stop_when=lambda state: state.next_command >= 60)
     assert cut.stop_reason == "stop_when"
-    assert cut.budget.due.tokens == 0
+    assert cut.state.governor.due.tokens == 0
     rest = learn(rounds=6, log=log)
     assert rest.stop_reason == "rounds"
     assert rest.final == whole.final
@@ -377,7 +377,7 @@ def test_a_cancelled_run_settles() -> None:
 
     result = asyncio.run(main())
     assert result.stop_reason == "cancelled"
-    assert result.budget.due.tokens == 0
+    assert result.state.governor.due.tokens == 0
     assert started < 50
 
 
@@ -434,6 +434,6 @@ def test_44_an_answer_that_cannot_be_kept_stops_the_run_before_it_is_used(asynch
 def test_what_each_candidate_cost_sums_to_what_was_spent() -> None:
     result = learn(test_share=0.2)
     spent = result.spend_by_candidate()
-    assert sum(amount.tokens for amount in spent.values()) == result.budget.spent.tokens
+    assert sum(amount.tokens for amount in spent.values()) == result.spend.total.tokens
     assert set(spent) == {-1, *result.outcomes()}
     assert 0 < result.expected_junk < result.version

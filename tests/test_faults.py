@@ -193,7 +193,7 @@ def test_23_what_was_not_billed_is_repeated_inside_one_deadline_and_costs_nothin
     result, seconds = run(agent)
     assert len(agent.starts) == len(plain.starts) + 3
     assert (failures(result), result.digest) == ([], expected.digest)
-    assert result.budget.spent.tokens == agent.billed == plain.billed
+    assert result.spend.total.tokens == agent.billed == plain.billed
     assert fast + 30 < seconds < fast + 130
 
 
@@ -201,7 +201,7 @@ def test_23_not_beyond_the_deadline() -> None:
     agent = TurnedAway({5}, after=DEADLINE)
     result, seconds = run(agent)
     assert failures(result) == [("rate-limit", "429 slow down", Usage())]
-    assert result.budget.spent.tokens == agent.billed
+    assert result.spend.total.tokens == agent.billed
     assert seconds < 60
     check_books(result)
 
@@ -234,7 +234,7 @@ def test_a_stop_ends_the_wait_at_once_and_nothing_is_asked_again() -> None:
     assert (result.stop_reason, seconds) == ("cancelled", 30.5)
     assert max(agent.starts) < 30.5
     assert ("rate-limit", "429 slow down", Usage()) in failures(result)
-    assert result.budget.spent.tokens == agent.billed
+    assert result.spend.total.tokens == agent.billed
     check_books(result)
 
 
@@ -274,8 +274,8 @@ def test_22_a_call_that_hangs_ends_at_its_deadline_and_the_run_goes_on() -> None
     assert len(hung) == len([n for n in range(len(agent.starts)) if n % 10 == 9]) > 5
     assert {(event.kind, event.message, event.usage) for event in hung} == {("timeout", "no answer within 120 s", None)}
     assumed = sum(reservation(result, event.id) for event in hung)
-    assert result.budget.assumed == assumed
-    assert result.budget.spent.tokens == agent.billed + assumed <= 40_000
+    assert result.spend.assumed == assumed
+    assert result.spend.total.tokens == agent.billed + assumed <= 40_000
     assert (result.stop_reason, result.version > 0) == ("rounds", True)
     check_books(result)
 
@@ -310,7 +310,7 @@ def test_a_late_answer_is_dropped_and_was_charged_at_its_reservation(stubborn: b
     assert [kind for ident, kind in told if ident == late[0].id] == ["Failed"]
     assert answered == ([7] if stubborn else [])
     unheard = 7 if stubborn else 0  # billed for an answer that nobody waited for, and within its reservation
-    assert result.budget.spent.tokens == agent.billed - unheard + reservation(result, late[0].id)
+    assert result.spend.total.tokens == agent.billed - unheard + reservation(result, late[0].id)
     check_books(result)
 
 
@@ -393,7 +393,7 @@ def test_what_an_executor_says_twice_is_folded_once(admission: str) -> None:
     agent, executor = Blocking(), Scripted(twice_and_out_of_order)
     result, _ = run_on(executor, agent, admission=admission, n_workers=8)
     check_books(result)
-    assert result.budget.spent.tokens == agent.billed
+    assert result.spend.total.tokens == agent.billed
     assert (executor.opened, executor.closed) == (1, 1)
     assert len(executor.submitted) == len(set(executor.submitted)) == len(agent.starts)
     if admission == "ordered":
@@ -422,7 +422,7 @@ def test_an_executor_that_answers_late_or_never_meets_the_deadline() -> None:
         late = number % 10 in (3, 6)
         assert (ended[ident] == Failed(ident, "timeout", "no answer within 120 s")) == late
     assert sum(isinstance(event, Failed) for event in ended.values()) > 5
-    assert result.budget.assumed == sum(
+    assert result.spend.assumed == sum(
         reservation(result, ident) for ident, event in ended.items() if isinstance(event, Failed)
     )
     check_books(result)
@@ -444,7 +444,7 @@ def test_a_lost_executor_ends_the_run_and_its_log_goes_on(repeat: Repeat) -> Non
     abandoned = [event for event in events_of(result)[before:] if isinstance(event, Abandoned)]
     if repeat == "charged":
         assert 1 <= len(abandoned) <= 8
-        assert agent.billed + again.billed < result.budget.spent.tokens
+        assert agent.billed + again.billed < result.spend.total.tokens
     else:
         assert abandoned == []
         assert result.digest == run_on(Scripted(at_once), Blocking(), repeat=repeat, n_workers=8)[0].digest
@@ -503,7 +503,7 @@ def test_a_stop_settles_what_is_open_and_starts_nothing(reason: str, asynchronou
     assert (result.stop_reason, result.error) == (reason, "")
     assert 10 < max(agent.starts) <= 21
     assert 21 <= seconds < 40
-    assert result.budget.spent.tokens == agent.billed
+    assert result.spend.total.tokens == agent.billed
     interrupted = next(n for n, event in enumerate(events_of(result)) if isinstance(event, Interrupted))
     after = events_of(result)[interrupted:]
     assert not any(isinstance(event, Decided) for event in after)
@@ -521,7 +521,7 @@ def test_a_call_that_hangs_when_the_time_is_up_is_settled_at_its_deadline() -> N
     assert result.stop_reason == "max_seconds"
     assert set(failures(result)) == {("timeout", "no answer within 120 s", None)}
     assert seconds <= max(agent.starts) + DEADLINE
-    assert result.budget.spent.tokens == agent.billed + result.budget.assumed
+    assert result.spend.total.tokens == agent.billed + result.spend.assumed
     check_books(result)
 
 
@@ -632,7 +632,7 @@ def test_answers_that_wait_for_admission_survive_a_crash_and_are_not_asked_for_a
         assert result.digest == run(undisturbed, **options)[0].digest
     else:
         assert orphans[0].started
-        assert first.billed + again.billed < result.budget.spent.tokens
+        assert first.billed + again.billed < result.spend.total.tokens
 
 
 class Timed(Agent):

@@ -43,7 +43,7 @@ def test_what_was_billed_is_charged_whatever_else_the_port_says() -> None:
         return await async_evolve(TASKS, Right(), agent=agent, rounds=3)
 
     result, _ = simulate(main())
-    assert result.budget.spent.tokens == billed
+    assert result.spend.total.tokens == billed
 
 
 def test_a_port_that_returns_at_once_may_cancel_itself() -> None:

@@ -7,10 +7,13 @@ import inspect
 import agentdescent
 
 PUBLIC = {
-    *("AgentDescentError", "Answer", "AppendRules", "CallFailed", "Cancellation", "Caps", "CorruptLog"),
-    *("EvolutionResult", "IllegalEvent", "KeyedRules", "MemoryLog", "Prices", "Rate", "RunError", "Setup"),
-    *("SingleSlot", "Spec", "State", "Tariff", "Task", "Usage", "UsageError", "Wait", "__version__", "apply"),
-    *("async_evolve", "decide", "due", "evolve", "initial", "replay", "seeded"),
+    *("AgentDescentError", "AllocateDecision", "AllocatorContext", "AllocatorPolicy", "Answer", "AppendRules"),
+    *("BudgetGovernor", "CallBudget", "CallFailed", "Cancellation", "Candidate", "Caps", "CorruptLog"),
+    *("CostEfficient", "DiminishingReturns", "EvolutionResult", "FlatPuct", "IllegalEvent", "KeyedRules"),
+    *("LearningValueModel", "MemoryLog", "Prices", "Rate", "RunError", "SelectionContext", "Setup", "SingleHead"),
+    *("SingleSlot", "Spec", "State", "Tariff", "Task", "Usage", "UsageError", "ValueBudgetAllocator", "Wait"),
+    *("__version__", "apply", "async_evolve", "budgeted_completion", "decide", "due", "evolve", "initial"),
+    *("replay", "seeded"),
 }
 
 

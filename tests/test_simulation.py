@@ -32,7 +32,7 @@ def propose(rendered: str, task: Task, output: str, score: float, sample: int) -
 
 
 def purpose_calls(result: EvolutionResult, name: str) -> int:
-    return next(line.calls for line in result.budget.by_purpose if line.purpose == name)
+    return next(line.calls for line in result.spend.by_purpose if line.purpose == name)
 
 
 def test_hours_pass_in_no_time_and_in_order() -> None:
@@ -97,9 +97,9 @@ def test_a_run_of_hours_with_calls_that_hang() -> None:
 
     result, seconds = simulate(main())
     assert seconds > 3_600.0
-    assert result.budget.spent.calls == agent.calls <= 600
+    assert result.spend.total.calls == agent.calls <= 600
     assert purpose_calls(result, "propose") > 20
-    assert result.budget.assumed > 0
+    assert result.spend.assumed > 0
     again, as_long = simulate(main())
     assert (again.digest, as_long) == (result.digest, seconds)
 

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from agentdescent import Caps, Setup, Spec, State, Tariff, Usage, Wait, apply, decide, due, initial, seeded, vector
+from agentdescent.allocation.own import Injected
 from agentdescent.artifact.diff import Add, Drop, Entries, Ops, Replace, digest
 from agentdescent.artifact.strategy import Strategy, render
-from agentdescent.budget.governor import Purpose
+from agentdescent.budget.call_budget import ceiling, lowest
+from agentdescent.budget.governor import Purpose, remaining_fraction
 from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, add, exceeds, smaller
 from agentdescent.engine.command import Command, Propose, Rollout
@@ -40,6 +42,7 @@ from agentdescent.engine.window import next_in_order, open_effects
 from agentdescent.history.log import GENESIS, decode, encode
 from agentdescent.merge.acceptance import MILLION, accepts
 from agentdescent.merge.verdict import GateEvidence
+from agentdescent.own import Elder
 from agentdescent.record import Record
 
 Kind: TypeAlias = Literal["good", "bad", "meh", "clash", "rename", "decline", "idle", "big", "long", "pair"]
@@ -201,10 +204,11 @@ def play(
     meddle: Meddler | None = None,
     log: Sequence[Event] = (),
     watched: bool = True,
+    policy: Injected | None = None,
     limit: int = 5_000,
 ) -> tuple[State, list[Event]]:
     """A run in this world from the end of `log` (whose job it then is) to Stopped; AssertionError when any invariant
-    breaks on the way."""
+    breaks on the way. `policy`: what the spec's allocator names; an older object is told what is recorded."""
     if log and isinstance(log[0], Started):
         spec, setup = log[0].spec, log[0].setup
     state, events = initial(spec, setup), list[Event]()
@@ -216,13 +220,18 @@ def play(
         after = apply(state, event)
         if watch is not None:
             watch.observe(state, event, after)
+        if isinstance(policy, Elder):
+            if len(events) < len(log):
+                policy.recall(state, event)
+            else:
+                policy.told(event)
         state = after
         events.append(event)
 
     for event in log:
         fold(event)
     while len(events) < limit:
-        step = decide(state, draw)
+        step = decide(state, draw, policy)
         if watch is not None:
             watch.decided(state, step)
         added = None if meddle is None else meddle(state, len(events))
@@ -365,7 +374,16 @@ class Watch:
         }.get(purpose_of(command), state.split.train)
         assert command.task in part
         rate = state.setup.tariff.solve if isinstance(command, Rollout) else state.setup.tariff.propose
-        assert command.ceiling == rate.ceiling
+        budget = state.spec.call_budget
+        if budget is None or isinstance(command, Rollout):
+            assert command.ceiling == rate.ceiling
+        else:
+            allocated = ceiling(budget, command.score, remaining_fraction(state.governor))
+            assert lowest(budget) <= command.ceiling <= allocated
+            assert command.ceiling % 16 == 0 or command.ceiling == budget.base
+            if rate.strict:
+                prompt = command.reserve.tokens - command.ceiling
+                assert rate.overhead <= prompt
         limit = state.governor.caps.rounds
         assert limit is None or event.round <= limit or event.closing is not None
         if isinstance(command, Propose):

@@ -83,6 +83,14 @@ def greedy(config: ValueBudgetAllocator) -> ValueBudgetAllocator:
     return replace(config, epsilon_start=0.0, epsilon_end=0.0, finish_epsilon=0.0)
 
 
+def _own_vector(policy: OwnFeatures, stage: Stage, context: AllocatorContext) -> Features:
+    """As it can be written to the log: finite numbers."""
+    x = policy.features(stage, context)
+    if type(x) is not tuple or not all(type(value) in (int, float) and math.isfinite(value) for value in x):
+        raise UsageError(f"{type(policy).__name__}.features returned {x!r}: it must be a tuple of finite numbers")
+    return x
+
+
 def choose(policy: AllocatorPolicy, facts: Facts, draw: float, budget_start: float | Starts = DEFAULT_STARTS) -> Choice:
     """What `allocator.decide` is for a policy: the clock and `budget_start` bind it as they bind the learning one.
 
@@ -90,7 +98,7 @@ def choose(policy: AllocatorPolicy, facts: Facts, draw: float, budget_start: flo
     the policy does not return a probability.
     """
     stage, context = facts.stage, facts.context
-    x = policy.features(stage, context) if isinstance(policy, OwnFeatures) else vector(stage, context)
+    x = _own_vector(policy, stage, context) if isinstance(policy, OwnFeatures) else vector(stage, context)
     if not facts.allowed:
         return Choice(stage, x, 0.0, 0.0, draw, False, "clock", 1.0)
     if facts.remaining >= start_of(budget_start, stage):

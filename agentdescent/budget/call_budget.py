@@ -6,6 +6,7 @@ The ceiling is a value passed with the call. A slot shared between calls would l
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from agentdescent.errors import UsageError
 from agentdescent.record import Record
@@ -25,6 +26,21 @@ class CallBudget(Record, frozen=True):
 def least(budget: CallBudget) -> int:
     """The floor in force, in tokens."""
     return min(budget.base, max(256, budget.base // 4)) if budget.floor is None else budget.floor
+
+
+def lowest(budget: CallBudget) -> int:
+    """The floor as a ceiling: rounded up to a multiple of 16 and never above base."""
+    return min(budget.base, -(-least(budget) // _MULTIPLE) * _MULTIPLE)
+
+
+def lowered(budget: CallBudget, wanted: int, fits: Callable[[int], bool]) -> int:
+    """The largest ceiling below `wanted` that fits, in steps of 16; the lowest when none does. What a ceiling fits, a
+    smaller one does."""
+    low, high = lowest(budget), wanted
+    while high - low > _MULTIPLE:
+        middle = low + max(1, (high - low) // (2 * _MULTIPLE)) * _MULTIPLE
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def check(budget: CallBudget) -> None:

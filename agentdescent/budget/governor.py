@@ -101,12 +101,13 @@ def alone(governor: Governor, kind: Kind) -> bool:
     return governor.largest_propose is None and not governor.tariff.propose.strict
 
 
-def reservation(governor: Governor, kind: Kind, prompt_bytes: int) -> Amount:
-    """The worst case of one effect (strict), or twice the largest seen (observed; all free money before any)."""
+def reservation(governor: Governor, kind: Kind, prompt_bytes: int, ceiling: int | None = None) -> Amount:
+    """The worst case of one effect (strict; at `ceiling` where the call has its own), or twice the largest seen
+    (observed; all free money before any)."""
     terms = rate(governor, kind)
     rollouts = 1 if kind == "solve" else 0
     if terms.strict:
-        return worst(terms, prompt_bytes, rollouts)
+        return worst(terms, prompt_bytes, rollouts, ceiling)
     largest = governor.largest_solve if kind == "solve" else governor.largest_propose
     if largest is None:
         caps, spent, due, held = governor.caps, governor.spent, governor.due, governor.held

@@ -51,12 +51,13 @@ def cost(prices: Prices | None, usage: Usage) -> int:
     return -(-pico // 1000)
 
 
-def worst(rate: Rate, prompt_bytes: int, rollouts: int) -> Amount:
-    """The most that one effect under a strict rate can consume."""
+def worst(rate: Rate, prompt_bytes: int, rollouts: int, ceiling: int | None = None) -> Amount:
+    """The most that one effect under a strict rate can consume; `ceiling`: that of the call, where it has its own."""
     prompt = rate.overhead + -(-prompt_bytes // rate.bytes_per_token)
+    completion = rate.ceiling if ceiling is None else ceiling
     return Amount(
-        prompt + rate.ceiling,
-        cost(rate.prices, Usage(prompt=prompt, completion=rate.ceiling)),
+        prompt + completion,
+        cost(rate.prices, Usage(prompt=prompt, completion=completion)),
         rate.calls,
         rollouts,
     )

@@ -15,9 +15,10 @@ from agentdescent.allocation.choice import Choice, Facts
 from agentdescent.allocation.config import ValueBudgetAllocator
 from agentdescent.allocation.features import AllocatorContext, Stage
 from agentdescent.allocation.outcomes import Outcome
+from agentdescent.allocation.own import Own, own_choice
 from agentdescent.allocation.policies import Always, Lineage, Never, Randomly, choose
 from agentdescent.budget.governor import remaining_fraction
-from agentdescent.engine.draw import Draw
+from agentdescent.engine.draw import Draw, policy_of
 from agentdescent.engine.state import State
 from agentdescent.merge.card import Card
 from agentdescent.record import replace
@@ -39,6 +40,8 @@ def consult(state: State, stage: Stage, card: Card, draw: Draw, *, allowed: bool
             return learned_choice(allocator, state.learned, facts, uniform) if stage in allocator.stages else None
         case Always() | Never() | Randomly() | Lineage():
             return choose(allocator, facts, uniform)
+        case Own():
+            return own_choice(allocator, policy_of(draw), facts, card.subject, uniform)
         case _:
             assert_never(allocator)
 
@@ -71,7 +74,7 @@ def all_closed(state: State, cards: tuple[Card, ...], outcome: Outcome) -> State
 
 def closed(state: State, card: Card, outcome: Outcome) -> State:
     """The proposal has come to this; so have the choices made about it."""
-    if not card.choices:
+    if not card.choices or isinstance(state.spec.allocator, Own):  # what that learns is not ours
         return state
     config = state.spec.allocator if isinstance(state.spec.allocator, ValueBudgetAllocator) else INERT
     learned: Learned = state.learned

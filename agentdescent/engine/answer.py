@@ -102,6 +102,8 @@ def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvid
     command, limit = decided.command, state.spec.attempts
     given_up = why is not None and attempt >= limit
     if isinstance(command, Propose):
+        # Cut off at the ceiling of its call it would be cut off again.
+        given_up = given_up or (why is not None and why.kind == "truncated" and state.spec.call_budget is not None)
         return propose_failed(state, decided.worker, attempt, why if given_up else None, counted=why is not None)
     index = decided.worker
     match command.purpose:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from agentdescent import vector
+from agentdescent.allocation.own import Injected
 from agentdescent.budget.governor import Purpose, alone, binding, reservation
 from agentdescent.budget.usage import NOTHING
 from agentdescent.engine.asking import ask_rollout
 from agentdescent.engine.command import Rollout
-from agentdescent.engine.draw import Draw
+from agentdescent.engine.draw import Draw, Informed
+from agentdescent.engine.economy import affords_round, has_diminished
 from agentdescent.engine.event import (
     Decided,
     Decision,
@@ -60,13 +62,14 @@ class Wait(Record, frozen=True):
 Step: TypeAlias = Decision | Wait
 
 
-def decide(state: State, draw: Draw) -> Step:
-    """The next decision; Wait only while an effect is open; after the end, the recorded Stopped again."""
+def decide(state: State, draw: Draw, policy: Injected | None = None) -> Step:
+    """The next decision; Wait only while an effect is open; after the end, the recorded Stopped again. `policy`: the
+    object that `spec.allocator` names where it is one's own; UsageError without it."""
     if not state.started:
         return Started(state.spec, state.setup, make_split(state.spec, state.setup, draw))
     if state.stopped is not None:
         return state.stopped
-    event = _next(state, draw)
+    event = _next(state, draw if policy is None else Informed(draw, policy))
     halt = halting(state)
     if halt is not None and isinstance(event, Decided | GateOpened | Promoted | Stopped):
         event = verdict(state)
@@ -153,11 +156,12 @@ def _next(state: State, draw: Draw) -> Decision | None:
 def _continuous(state: State, draw: Draw) -> Decision | None:
     """No barrier: turns go on beside the merge, whose effects come first, since every worker waits for its commits.
 
-    At the end of `rounds` and of `patience` no turn starts, and what is in progress is merged. Where nothing more is
-    wanted (the target, all solved) or to be had, what is open is awaited and what is not merged stays unresolved.
+    At the end of `rounds` and of `patience`, and when returns have diminished, no turn starts, and what is in progress
+    is merged. Where nothing more is wanted (the target, all solved) or to be had, what is open is awaited and what is
+    not merged stays unresolved.
     """
     reason = _ended(state)
-    if reason is not None and reason not in ("rounds", "patience"):
+    if reason is not None and reason not in ("rounds", "patience", "diminishing_returns"):
         event = verdict(state)
         return event if event is not None or state.window.count else _end(state, reason)
     sweep = begin(state)
@@ -209,6 +213,8 @@ def _barrier(state: State, draw: Draw) -> Decision:
     if quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != head.number:
         return Promoted(head.number)
     reason = _ended(state)
+    if reason is None and not affords_round(state):
+        reason = "max_tokens"
     if reason is None:
         return start_turn(state, 0, state.round + 1, draw) or _end(state, _spent_out(state))
     return _end(state, reason)
@@ -231,6 +237,8 @@ def _ended(state: State) -> StopReason | None:
     rounds = state.round if spec.schedule == "rounds" else next_round(state.flow, spec) - 1
     if spec.patience is not None and rounds - state.improved_round >= spec.patience:
         return "patience"
+    if has_diminished(state):
+        return "diminishing_returns"
     limit = state.governor.caps.rounds
     return "rounds" if limit is not None and rounds >= limit else None
 

@@ -6,7 +6,24 @@ import hashlib
 from collections.abc import Callable
 from typing import TypeAlias
 
+from agentdescent.allocation.own import Injected
+
 Draw: TypeAlias = Callable[[str, int], float]
+
+
+class Informed:
+    """A draw, and with it the allocator of the user's own that is asked where the run draws."""
+
+    def __init__(self, draw: Draw, policy: Injected) -> None:
+        self.draw = draw
+        self.policy = policy
+
+    def __call__(self, purpose: str, key: int) -> float:
+        return self.draw(purpose, key)
+
+
+def policy_of(draw: Draw) -> Injected | None:
+    return draw.policy if isinstance(draw, Informed) else None
 
 
 def seeded(seed: int) -> Draw:

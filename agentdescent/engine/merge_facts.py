@@ -8,6 +8,7 @@ from agentdescent.budget.governor import hold, release, reserve
 from agentdescent.budget.usage import NOTHING, add
 from agentdescent.engine.allotting import all_closed, closed
 from agentdescent.engine.command import Rollout
+from agentdescent.engine.economy import merge_begins
 from agentdescent.engine.event import (
     Committed,
     Decided,
@@ -42,6 +43,7 @@ def enter(state: State) -> tuple[State, Sweep]:
     if sweep is state.sweep:
         return state, sweep
     cards = tuple(card for card in state.cards if card.verifying)
+    state = merge_begins(state)
     return replace(state, sweep=sweep, cards=cards, quiet=quiet_merges(state)), sweep
 
 

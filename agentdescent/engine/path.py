@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agentdescent import vector
-from agentdescent.budget.governor import Governor, alone, fits, reservation
+from agentdescent.budget.call_budget import ceiling, lowered, lowest
+from agentdescent.budget.governor import Governor, alone, fits, remaining_fraction, reservation
 from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, Usage, add, at_least_zero, scale, subtract
 from agentdescent.engine.flow import lanes
@@ -58,12 +59,32 @@ def gate_hold(state: State, size: int, tasks: int) -> Amount:
 
 
 def propose_estimate(state: State, version: Version, task: int) -> Amount:
-    """The worst case of the proposal that may follow a rollout, with the longest output it may have to read."""
+    """The worst case of the proposal that may follow a rollout, with the longest output it may have to read; with a
+    call budget at its floor, to which the ceiling may be lowered."""
     if alone(state.governor, "propose"):
         return NOTHING
-    tariff = state.setup.tariff
+    tariff, budget = state.setup.tariff, state.spec.call_budget
     output = min(tariff.output_limit, _REPLY_BYTES_PER_TOKEN * tariff.solve.ceiling)
-    return reservation(state.governor, "propose", version.size + state.setup.tasks[task].size + output)
+    floor = None if budget is None else lowest(budget)
+    return reservation(state.governor, "propose", version.size + state.setup.tasks[task].size + output, floor)
+
+
+def proposal_terms(state: State, worker: Worker, size: int) -> tuple[int, Amount]:
+    """The ceiling of the proposal that a worker wants, its prompt of `size` bytes, and what to reserve for it.
+
+    With a call budget that is the ceiling it allocates, lowered in steps of 16 tokens as far as the floor where the
+    rest would come out of what other turns, and a gate, are expected to need.
+    """
+    governor, budget = state.governor, state.spec.call_budget
+    if budget is None:
+        return state.setup.tariff.propose.ceiling, reservation(governor, "propose", size)
+    wanted = ceiling(budget, worker.score, remaining_fraction(governor))
+    reserve = reservation(governor, "propose", size, wanted)
+    others = add(at_least_zero(subtract(state.expected, worker.path)), gate_cost(state, state.head.version.size))
+    if not governor.tariff.propose.strict or fits(governor, add(reserve, others)):
+        return wanted, reserve
+    wanted = lowered(budget, wanted, lambda n: fits(governor, add(reservation(governor, "propose", size, n), others)))
+    return wanted, reservation(governor, "propose", size, wanted)
 
 
 def next_task(state: State, index: int, worker: Worker) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from agentdescent.budget.governor import Governor, draw_on, fits, hold, release, reserve
 from agentdescent.budget.usage import NOTHING, Amount
 from agentdescent.engine.command import Rollout
+from agentdescent.engine.economy import search_begins
 from agentdescent.engine.event import (
     Decided,
     RolledOut,
@@ -111,7 +112,7 @@ def _base_ended(state: State) -> State:
         test_base=None if testing is None else testing.scores,
         tested=head.version.artifact,
     )
-    return hold_test(state, head.version.size)
+    return hold_test(search_begins(state), head.version.size)
 
 
 def _test_ended(state: State) -> State:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from agentdescent.allocation.config import ValueBudgetAllocator
+from agentdescent.allocation.own import Own
 from agentdescent.allocation.policies import Always, Lineage, Never, Randomly
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import AppendRules, Strategy
+from agentdescent.budget.call_budget import CallBudget
 from agentdescent.budget.governor import Caps
+from agentdescent.budget.projection import Projection
+from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.budget.tariff import Tariff
 from agentdescent.merge.acceptance import Acceptance, Paired
 from agentdescent.record import Record
@@ -22,7 +26,7 @@ Fusion: TypeAlias = Literal["union", "none"]
 FusionWidth: TypeAlias = int | Literal["all", "adaptive"]
 GateOrder: TypeAlias = Literal["informative", "index"]
 Admission: TypeAlias = Literal["ordered", "arrival"]
-Allocator: TypeAlias = ValueBudgetAllocator | Always | Never | Randomly | Lineage
+Allocator: TypeAlias = ValueBudgetAllocator | Always | Never | Randomly | Lineage | Own
 Schedule: TypeAlias = Literal["rounds", "continuous"]
 
 
@@ -35,7 +39,9 @@ class Spec(Record, frozen=True):
     in progress; `async_ratio`, how many such merges the workers may be ahead; `window`, under ordered admission,
     effects decided ahead of the answers, in multiples of `n_workers`. `samples`: proposals that one rollout may lead
     to, one after another, while none is worth merging. `fusion_width`: proposals that a merge waits for and puts into
-    one gate.
+    one gate. Shares of the token cap: from `soft_floor` on no
+    tournament is held, from `hard_floor` on nothing is self-verified. `projection`: where the run ends, at the last
+    path to a `verdict` or before a `round` that is not expected to fit. `call_budget`: of the replies to proposals.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -67,7 +73,11 @@ class Spec(Record, frozen=True):
     solved_threshold: float = 0.999
     target: float | None = None
     patience: int | None = None
+    soft_floor: float = 0.75
     hard_floor: float = 0.9
+    projection: Projection = "verdict"
+    diminishing_returns: DiminishingReturns | None = None
+    call_budget: CallBudget | None = None
     allocator: Allocator | None = None
     sampling: Sampling = RoundRobin()
     samples: int = 1

@@ -22,6 +22,8 @@ from agentdescent.allocation.allocator import Learned
 from agentdescent.artifact.diff import Entries, digest
 from agentdescent.artifact.strategy import render
 from agentdescent.budget.governor import Caps, Governor
+from agentdescent.budget.projection import Rounds
+from agentdescent.budget.returns import Returns
 from agentdescent.budget.usage import NOTHING, Amount
 from agentdescent.engine.clusters import Clusters
 from agentdescent.engine.command import Command
@@ -133,6 +135,7 @@ class State(Record, frozen=True):
     head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit.
     `clusters`, `taken` (turns by cluster), `tallies` (by train task), `yields`: where the sampler or the width of a
     fusion asks for them.
+    `returns`: what tokens bought, by rounds or merges; `costs`: what rounds cost. Each only where the spec asks for it.
     """
 
     spec: Spec
@@ -175,6 +178,8 @@ class State(Record, frozen=True):
     tallies: vector.Vector[Tally] = ()
     yields: Yields = Yields()
     learned: Learned = Learned()
+    returns: Returns = Returns()
+    costs: Rounds = Rounds()
     closing: StopReason | None = None
     interrupted: InterruptReason | None = None
     stopped: Stopped | None = None

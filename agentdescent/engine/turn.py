@@ -9,6 +9,7 @@ from agentdescent.budget.governor import reserve
 from agentdescent.budget.usage import NOTHING, add, subtract
 from agentdescent.engine.allotting import recorded
 from agentdescent.engine.command import Propose, Rollout
+from agentdescent.engine.economy import round_ended
 from agentdescent.engine.event import (
     Decided,
     Proposed,
@@ -57,7 +58,7 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
     else:
         raise IllegalEvent(f"worker {index} has no artifact {command.artifact}")
     if event.round != state.round:
-        state = _new_round(state, event.round)
+        state = _new_round(round_ended(state), event.round)
     flow = state.flow
     if state.spec.schedule == "continuous":
         flow = turn_began(flow, index)

@@ -8,7 +8,7 @@ from agentdescent import vector
 from agentdescent.allocation.choice import Choice
 from agentdescent.artifact.diff import change
 from agentdescent.artifact.strategy import oversized
-from agentdescent.budget.governor import alone, fits, reservation, spent_share
+from agentdescent.budget.governor import alone, fits, spent_share
 from agentdescent.budget.usage import NOTHING, add, scale
 from agentdescent.engine.allotting import consult
 from agentdescent.engine.asking import ask_rollout
@@ -21,7 +21,7 @@ from agentdescent.engine.event import (
     Skipped,
 )
 from agentdescent.engine.flow import next_round, within_bound
-from agentdescent.engine.path import affords_turn, gate_cost, worker_path
+from agentdescent.engine.path import affords_turn, gate_cost, proposal_terms, worker_path
 from agentdescent.engine.state import State, Version, Worker, version_of
 from agentdescent.engine.tasking import turn_task
 from agentdescent.errors import IllegalEvent
@@ -59,7 +59,7 @@ def _propose(state: State, index: int, worker: Worker) -> Decision | None:
         return None
     tariff, version = state.setup.tariff, worker.copy or state.head.version
     size = version.size + state.setup.tasks[worker.task].size + min(worker.size, tariff.output_limit)
-    reserve = reservation(state.governor, "propose", size)
+    ceiling, reserve = proposal_terms(state, worker, size)
     if worker.asked and worker.subject < 0:  # nothing is earmarked for another proposal of this rollout
         if not affords_turn(state, add(reserve, gate_cost(state, state.head.version.size))):
             return None
@@ -75,7 +75,7 @@ def _propose(state: State, index: int, worker: Worker) -> Decision | None:
         worker.task,
         subject,
         worker.score,
-        tariff.propose.ceiling,
+        ceiling,
         reserve,
     )
     return Decided(command, state.round, index, subject, worker.attempt)

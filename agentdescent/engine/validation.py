@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import assert_never
 
 import msgspec
 
+from agentdescent.allocation import validation as allocation
+from agentdescent.allocation.config import ValueBudgetAllocator
+from agentdescent.allocation.own import Own
+from agentdescent.allocation.policies import Always, Lineage, Never, Randomly
 from agentdescent.artifact.strategy import SingleSlot
+from agentdescent.budget import call_budget, returns
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Rate
 from agentdescent.budget.usage import Amount, add, scale
@@ -27,6 +33,7 @@ def check(spec: Spec, setup: Setup) -> tuple[str, ...]:
     _check_types(spec, setup)
     check_caps(spec.caps)
     _check_spec(spec)
+    _check_economy(spec, setup.tariff.propose)
     _check_tasks(spec, setup)
     for kind, rate in (("solve", setup.tariff.solve), ("propose", setup.tariff.propose)):
         _check_rate(kind, rate, priced=spec.caps.cost is not None)
@@ -83,7 +90,11 @@ def _check_spec(spec: Spec) -> None:
     for name, share, top in (("heldout_share", spec.heldout_share, False), ("test_share", spec.test_share, True)):
         if not (0 <= share < 1) or (share == 0 and not top):
             raise UsageError(f"{name} is {share!r}: it must be a share of the tasks, from 0 to below 1")
-    for name, fraction in (("solved_threshold", spec.solved_threshold), ("hard_floor", spec.hard_floor)):
+    for name, fraction in (
+        ("solved_threshold", spec.solved_threshold),
+        ("soft_floor", spec.soft_floor),
+        ("hard_floor", spec.hard_floor),
+    ):
         if not 0 < fraction <= 1:
             raise UsageError(f"{name} is {fraction!r}: it must be in (0, 1]")
     if isinstance(spec.sampling, Stakes) and not 0 <= spec.sampling.pending < 1:
@@ -96,6 +107,37 @@ def _check_spec(spec: Spec) -> None:
         raise UsageError(f"target_reward is {spec.target!r}: rewards are in (0, 1]")
     if spec.patience is not None and spec.patience < 1:
         raise UsageError(f"patience is {spec.patience!r}: it must be a number of rounds, at least 1")
+
+
+def _check_economy(spec: Spec, rate: Rate) -> None:
+    tokens, budget = spec.caps.tokens, spec.call_budget
+    if spec.diminishing_returns is not None:
+        returns.check(spec.diminishing_returns, tokens)
+    if spec.projection == "round":
+        if spec.schedule == "continuous":
+            raise UsageError("projection is 'round': the continuous schedule has no rounds to project; leave it out")
+        if tokens is None:
+            raise UsageError("projection is 'round', and no token cap says what has to fit: set max_tokens")
+    if budget is not None:
+        call_budget.check(budget)
+        if rate.strict and budget.base > rate.ceiling:
+            raise UsageError(
+                f"call_budget.base is {budget.base}, and tariff.propose allows {rate.ceiling} completion tokens: lower "
+                "the base, or raise that ceiling"
+            )
+    match spec.allocator:
+        case ValueBudgetAllocator():
+            allocation.check(spec.allocator)
+        case Randomly(chance):
+            if not 0 <= chance <= 1:
+                raise UsageError(f"allocator: the rate is {chance!r}: it must be a probability, from 0 to 1")
+        case Lineage(kin):
+            if not 0 <= kin < math.inf:
+                raise UsageError(f"allocator: kin is {kin!r}: it must be a weight of at least 0")
+        case Always() | Never() | Own() | None:
+            pass
+        case _:
+            assert_never(spec.allocator)
 
 
 def _check_tasks(spec: Spec, setup: Setup) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from agentdescent.allocation.own import Injected, Own, Recorded, Stated
+from agentdescent.allocation.policies import AllocatorPolicy
 from agentdescent.engine.decision import Step, Wait, decide
 from agentdescent.engine.draw import seeded
 from agentdescent.engine.event import (
@@ -19,7 +21,8 @@ from agentdescent.engine.event import (
 from agentdescent.engine.spec import RULES
 from agentdescent.engine.state import State, initial
 from agentdescent.engine.transition import apply
-from agentdescent.errors import CorruptLog, IllegalEvent
+from agentdescent.errors import CorruptLog, IllegalEvent, UsageError
+from agentdescent.history.outcomes import choice_of
 from agentdescent.record import Record
 
 _FROM_OUTSIDE = RolledOut | Proposed | Failed | Abandoned
@@ -35,16 +38,25 @@ class Divergence(Record, frozen=True):
 
 
 class Replay(Record, frozen=True):
-    """`state` after the last event that could be folded; `finished`: the log ends with Stopped."""
+    """`state` after the last event that could be folded; `finished`: the log ends with Stopped. `unasked`: the
+    allocator whose answers were taken from the log, because it cannot be asked again; "" for none."""
 
     state: State
     events: int
     finished: bool
     divergence: Divergence | None = None
+    unasked: str = ""
 
 
-def replay(events: Iterable[Event], *, check: bool = True) -> Replay:
-    """Fold a log; with `check`, decide everything anew. Raises CorruptLog when it does not begin with Started."""
+def nowhere(own: Own) -> AllocatorPolicy | None:
+    return None
+
+
+def replay(
+    events: Iterable[Event], *, check: bool = True, find: Callable[[Own], AllocatorPolicy | None] = nowhere
+) -> Replay:
+    """Fold a log; with `check`, decide everything anew. `find` gives the policy of one's own that a run names, None
+    where it cannot be had. Raises CorruptLog when it does not begin with Started."""
     stream = iter(events)
     first = next(stream, None)
     if not isinstance(first, Started):
@@ -53,11 +65,17 @@ def replay(events: Iterable[Event], *, check: bool = True) -> Replay:
         raise CorruptLog(f"the log was decided by rules {first.spec.rules}; this version knows rules {RULES}", 1)
     state = initial(first.spec, first.setup)
     draw = seeded(first.spec.seed)
+    own = first.spec.allocator if check and isinstance(first.spec.allocator, Own) else None
+    policy: Injected | None = None if own is None or own.kind == "older" else find(own)
+    unasked = own.name if own is not None and policy is None else ""
     n = 0
     for n, event in enumerate(_chain(first, stream)):
         divergence = None
         if check and not isinstance(event, _FROM_DRIVER):
-            step = decide(state, draw)
+            try:
+                step = decide(state, draw, _as_recorded(own, event) if unasked and own is not None else policy)
+            except UsageError as error:
+                return Replay(state, n, False, Divergence(n, repr(event), str(error)), unasked)
             if isinstance(event, _FROM_OUTSIDE):
                 if not isinstance(step, Wait) or event.id not in step.admissible:
                     divergence = Divergence(n, repr(event), _told(step))
@@ -69,8 +87,14 @@ def replay(events: Iterable[Event], *, check: bool = True) -> Replay:
             except IllegalEvent as error:
                 divergence = Divergence(n, repr(event), f"not this: {error}")
         if divergence is not None:
-            return Replay(state, n, False, divergence)
-    return Replay(state, n + 1, state.stopped is not None)
+            return Replay(state, n, False, divergence, unasked)
+    return Replay(state, n + 1, state.stopped is not None, None, unasked)
+
+
+def _as_recorded(own: Own, event: Event) -> Injected:
+    """An allocator that answers what this event says it did."""
+    choice = choice_of(event)
+    return Recorded(own, choice) if own.kind == "older" else Stated(choice)
 
 
 def _told(step: Step) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from agentdescent.budget.governor import Caps
+from agentdescent.budget.governor import Caps, Purpose
 from agentdescent.budget.usage import Amount
+from agentdescent.engine.event import Event, Skipped
 from agentdescent.engine.state import State
 from agentdescent.record import Record
 
@@ -23,9 +24,26 @@ class Purposes(Record, frozen=True):
     assumed: int
 
 
+class Degraded(Record, frozen=True):
+    """From when on the clock refused a purpose: at how many tokens spent, in which round."""
+
+    purpose: Purpose
+    tokens: int
+    round: int
+
+
+class Spend(Record, frozen=True):
+    """All that a run used, and on what. Of its tokens `assumed` were settled at a reservation, the rest reported."""
+
+    total: Amount
+    assumed: int
+    by_purpose: tuple[Purposes, ...]
+
+
 class BudgetSummary(Record, frozen=True):
     """`remaining` is what no reservation or earmark claims, in tokens; None without a token cap. `crossings`:
-    reservations that an observed port crossed. `ceiling`: *strict* when every port declared a bound and kept it."""
+    reservations that an observed port crossed. `ceiling`: *strict* when every port declared a bound and kept it.
+    `degraded`: optional spends that the governor gave up, oldest first."""
 
     caps: Caps
     spent: Amount
@@ -38,11 +56,39 @@ class BudgetSummary(Record, frozen=True):
     ceiling: Ceiling
     crossings: int
     overrun: bool
+    degraded: tuple[Degraded, ...] = ()
+
+    @property
+    def cap(self) -> int | None:
+        """The cap on tokens."""
+        return self.caps.tokens
 
 
-def summarise(state: State) -> BudgetSummary:
+def degrade(before: tuple[Degraded, ...], event: Event, state: State) -> tuple[Degraded, ...]:
+    """Fold an event; `state` is the one after it. The first refusal of each purpose counts."""
+    if not isinstance(event, Skipped) or event.reason != "clock" or any(one.purpose == event.purpose for one in before):
+        return before
+    return (*before, Degraded(event.purpose, state.governor.spent.tokens, state.round))
+
+
+def spend(state: State) -> Spend:
     governor = state.governor
-    cap, spent = governor.caps.tokens, governor.spent
+    return Spend(
+        governor.spent,
+        governor.assumed,
+        tuple(
+            Purposes(line.purpose, line.used.tokens, line.used.cost, line.used.calls, line.used.rollouts, line.assumed)
+            for line in governor.ledger
+        ),
+    )
+
+
+def summarise(state: State, degraded: tuple[Degraded, ...] = ()) -> BudgetSummary | None:
+    """None where neither tokens nor cost, calls or rollouts are capped."""
+    governor = state.governor
+    cap, spent, caps = governor.caps.tokens, governor.spent, governor.caps
+    if cap is None and caps.cost is None and caps.calls is None and caps.rollouts is None:
+        return None
     tariff = governor.tariff
     return BudgetSummary(
         governor.caps,
@@ -52,11 +98,9 @@ def summarise(state: State) -> BudgetSummary:
         governor.due,
         governor.held,
         None if cap is None else cap - spent.tokens - governor.due.tokens - governor.held.tokens,
-        tuple(
-            Purposes(line.purpose, line.used.tokens, line.used.cost, line.used.calls, line.used.rollouts, line.assumed)
-            for line in governor.ledger
-        ),
+        spend(state).by_purpose,
         "strict" if tariff.solve.strict and tariff.propose.strict and not governor.overrun else "observed",
         governor.crossings,
         governor.overrun,
+        degraded,
     )

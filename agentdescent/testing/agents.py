@@ -9,11 +9,13 @@ from numbers import Real
 from typing import Any
 
 from agentdescent.budget.tariff import Rate, worst
-from agentdescent.budget.usage import Usage
-from agentdescent.effects import checked
-from agentdescent.ports import Answer, Task
+from agentdescent.budget.usage import NOTHING, Usage
+from agentdescent.effects import ask_for_change, checked
+from agentdescent.engine.command import Propose
+from agentdescent.ports import Answer, CallFailed, Task
+from agentdescent.record import replace
 from agentdescent.testing.facts import expect
-from agentdescent.wiring import describe, ports_of
+from agentdescent.wiring import Ports, describe, ports_of
 
 
 def check_agent(agent: object, tasks: Sequence[Task], rendered: str = "") -> None:
@@ -30,11 +32,16 @@ def check_agent(agent: object, tasks: Sequence[Task], rendered: str = "") -> Non
         expect(isinstance(output, str), f"solve returned {type(output).__name__} for task {task.id!r}: it returns text")
         prompt = len(rendered.encode()) + before.size
         _within(ports.tariff.solve, answer.usage, prompt, f"solve of task {task.id!r}")
-        arguments = (rendered, task, output, 0.0, number) if ports.samples else (rendered, task, output, 0.0)
-        reply = _value(ports.propose(*arguments))
+        ceiling = ports.tariff.propose.ceiling
+        command = Propose(0, "", 0, 0, number, 0, ceiling, NOTHING)
+        reply = _value(ask_for_change(ports, rendered, task, output, 0.0, command))
         expect(reply.value is None or isinstance(reply.value, str), "propose returns text or None")
         read = min(len(output.encode()), ports.tariff.output_limit)
         _within(ports.tariff.propose, reply.usage, prompt + read, f"proposal for task {task.id!r}")
+        if ports.ceilings and ports.tariff.propose.strict:
+            lower = replace(ports.tariff.propose, ceiling=max(1, ceiling // 2))
+            usage = _usage_below(ports, rendered, task, output, replace(command, ceiling=lower.ceiling))
+            _within(lower, usage, prompt + read, f"proposal for task {task.id!r} within {lower.ceiling} tokens")
         expect(describe(task) == before, f"task {task.id!r} was changed")
 
 
@@ -46,6 +53,15 @@ def check_scorer(scorer: Callable[..., Any], tasks: Sequence[Task], outputs: Seq
             real = isinstance(score, Real) and not isinstance(score, bool)
             expect(real and 0 <= score <= 1, f"the score of task {task.id!r} is {score!r}: it is in [0, 1]")
             expect(_value(scorer(task, output)).value == score, f"the score of task {task.id!r} changes")
+
+
+def _usage_below(ports: Ports, rendered: str, task: Task, output: str, command: Propose) -> Usage | None:
+    """What a proposal used at a lower ceiling, cut off or not."""
+    try:
+        return _value(ask_for_change(ports, rendered, task, output, 0.0, command)).usage
+    except CallFailed as error:
+        expect(error.kind == "truncated", f"a reply that does not fit its ceiling is truncated, not {error.kind}")
+        return error.usage
 
 
 def _value(answer: Any) -> Answer:

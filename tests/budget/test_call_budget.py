@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentdescent.budget.call_budget import MILLION, CallBudget, ceiling, check, least
+from agentdescent.budget.call_budget import MILLION, CallBudget, ceiling, check, least, lowered, lowest
 from agentdescent.errors import UsageError
 
 SCORES = st.integers(0, MILLION)
@@ -82,3 +82,20 @@ def test_it_is_a_value_in_the_log() -> None:
     for budget in (CallBudget(), CallBudget(100, 7)):
         check(budget)
         assert msgspec.json.decode(msgspec.json.encode(budget), type=CallBudget) == budget
+
+
+@given(st.integers(1, 5_000), st.data())
+def test_it_is_lowered_as_little_as_fits(base: int, data: st.DataObject) -> None:
+    budget = CallBudget(base, data.draw(st.one_of(st.none(), st.integers(1, base))))
+    wanted = ceiling(budget, data.draw(SCORES), data.draw(SHARES))
+    limit = data.draw(st.integers(0, wanted - 1))
+    asked: list[int] = []
+
+    def fits(tokens: int) -> bool:
+        asked.append(tokens)
+        return tokens <= limit
+
+    steps = [n for n in range(16, base + 1, 16) if lowest(budget) < n < wanted and n <= limit]
+    assert lowered(budget, wanted, fits) == max(steps, default=lowest(budget))
+    assert len(asked) <= 9
+    assert least(budget) <= lowest(budget) <= wanted

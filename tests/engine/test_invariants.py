@@ -113,6 +113,7 @@ def test_what_is_left_does_not_buy_another_verdict(data: st.DataObject) -> None:
     setup = data.draw(setups(strict=True))
     spec = data.draw(specs(setup, limits=tight(setup)))
     world = data.draw(worlds())
+    spec = replace(spec, projection="verdict")
     state, log = play(replace(spec, test_share=0.0, patience=None, target=None), setup, world)
     assume(state.base is None and end_of(log).reason.startswith("max_"))
     caps, used, path = state.governor.caps, add(state.governor.spent, state.governor.held), cheapest_path(state)

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from agentdescent.budget.projection import Projection
+from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.driver import DEADLINE
 from agentdescent.engine.spec import Admission, Fusion, GateOrder, Spec, Staleness
 from agentdescent.errors import UsageError
@@ -16,6 +18,7 @@ from agentdescent_adapters.disk import write_atomic
 JOB = "job.json"
 DEMO = "demo"
 _DEFAULT = Spec()
+_RETURNS = DiminishingReturns()
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,7 +65,15 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     async_ratio: int = _DEFAULT.async_ratio
     window: int = _DEFAULT.window
     admission: Admission = _DEFAULT.admission
+    soft_floor: float = _DEFAULT.soft_floor
     hard_floor: float = _DEFAULT.hard_floor
+    projection: Projection = _DEFAULT.projection
+    diminishing_returns: bool = False
+    efficiency_floor: float = _RETURNS.efficiency_floor
+    efficiency_samples: int = _RETURNS.min_efficiency_samples
+    call_budget: int | None = None
+    call_floor: int | None = None
+    allocator: str = "off"
     solved_threshold: float = _DEFAULT.solved_threshold
     open_gates: int = _DEFAULT.open_gates
     attempts: int = _DEFAULT.attempts
@@ -115,7 +126,15 @@ HELP = {
     "async_ratio": "asynchronous: merges that the workers may be ahead",
     "window": "asynchronous, ordered: effects per worker decided ahead of the answers",
     "admission": "ordered: the log does not know latencies; arrival: fastest",
+    "soft_floor": "share of the token cap at which fusion tournaments stop",
     "hard_floor": "share of the token cap at which self-verify stops",
+    "projection": "round: end before a round that is not expected to fit; verdict: use the budget to its end",
+    "diminishing_returns": "stop when a token buys far less than it once did (needs --max-tokens)",
+    "efficiency_floor": "diminishing returns: how much less, as a share of the peak",
+    "efficiency_samples": "diminishing returns: rounds that are looked at together",
+    "call_budget": "completion tokens of one proposal at most, fewer where less is to be expected",
+    "call_floor": "completion tokens that a proposal is given at least (default: a quarter, but 256)",
+    "allocator": "who decides on optional spends: off, value, always, never, lineage, random:RATE, or module:object",
     "solved_threshold": "score from which a task is solved",
     "wave_min": "outcomes a gate asks for at once, at least (default: 1; asynchronous: four times the workers)",
     "open_gates": "gates open at once",

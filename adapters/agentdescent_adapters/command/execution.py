@@ -58,6 +58,13 @@ def start(config: RunConfig, out: str | None, *, quiet: bool, verbose: bool) -> 
         return _execute(job, options, log, run, quiet=quiet, verbose=verbose)
 
 
+def look_for_modules(run: str) -> None:
+    """Where the run was started, if this command started it; else here."""
+    path = configuration.load(run).path if os.path.exists(os.path.join(run, configuration.JOB)) else ""
+    if path not in sys.path:
+        sys.path.insert(0, path)
+
+
 CAPS = ("max_tokens", "max_cost", "max_calls", "max_rollouts", "max_seconds", "rounds")
 
 
@@ -152,7 +159,7 @@ def _baselines(job: Job, result: EvolutionResult) -> tuple[float, float] | None:
 def summary(ended: Ended) -> dict[str, Any]:
     """What `--json` prints of a run."""
     result = ended.result
-    budget = result.budget
+    spend, budget, allocator = result.spend, result.budget, result.allocator
     return {
         "base": result.base,
         "final": result.final,
@@ -161,16 +168,18 @@ def summary(ended: Ended) -> dict[str, Any]:
         "test_interval": result.test_interval,
         "keyword_baseline": ended.baselines[0] if ended.baselines is not None else None,
         "keyword_baseline_balanced": ended.baselines[1] if ended.baselines is not None else None,
-        "spent": budget.spent.tokens,
-        "cap": budget.caps.tokens,
-        "ceiling": budget.ceiling,
-        "assumed": budget.assumed,
+        "spent": spend.total.tokens,
+        "cap": None if budget is None else budget.cap,
+        "ceiling": None if budget is None else budget.ceiling,
+        "assumed": spend.assumed,
         "stop_reason": result.stop_reason,
         "error": result.error or None,
         "digest": result.digest,
         "rounds": result.rounds,
         "version": result.version,
-        "by_purpose": {line.purpose: line.tokens for line in budget.by_purpose},
+        "by_purpose": {line.purpose: line.tokens for line in spend.by_purpose},
+        "degraded": [] if budget is None else budget.degraded,
+        "allocator": allocator,
         "expected_junk": round(result.expected_junk, 3),
         "saved_by_curtailment": {
             "gates": result.saved.gates,

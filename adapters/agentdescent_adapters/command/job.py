@@ -12,6 +12,7 @@ from agentdescent.job import Job, Options, prepare
 from agentdescent.ports import Task
 from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Sampling, Stakes
 from agentdescent_adapters.command.config import DEMO, RunConfig
+from agentdescent_adapters.command.economy import call_budget, economic_stop, make_allocator
 from agentdescent_adapters.demo import demo_tasks
 from agentdescent_adapters.executors import executor_named
 from agentdescent_adapters.named import resolve
@@ -114,7 +115,11 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         async_ratio=config.async_ratio,
         window=config.window,
         admission=config.admission,
+        soft_floor=config.soft_floor,
         hard_floor=config.hard_floor,
+        projection=config.projection,
+        stop_on_diminishing_returns=economic_stop(config),
+        call_budget=call_budget(config),
         solved_threshold=config.solved_threshold,
         open_gates=config.open_gates,
         attempts=config.attempts,
@@ -128,6 +133,9 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         options["samples"] = config.samples
     if config.fusion_width is not None:
         options["fusion_width"] = config.fusion_width
+    allocator = make_allocator(config.allocator)
+    if allocator is not None:
+        options["allocator"] = allocator
     if config.screen is not None:
         options["screen"] = config.screen
     if config.wave_min is not None:

@@ -18,7 +18,7 @@ from agentdescent.engine.event import Event
 from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
 from agentdescent.history.lineage import lineage
 from agentdescent.history.log import GENESIS
-from agentdescent.history.replay import replay
+from agentdescent.own import replay
 from agentdescent_adapters.command import execution, text
 from agentdescent_adapters.command.config import DEMO, HELP, RunConfig, merge
 from agentdescent_adapters.command.execution import CAPS, DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
@@ -131,6 +131,7 @@ def _replay(run: str, *, check: bool, json: bool) -> int:
             digest = after
             yield event
 
+    execution.look_for_modules(run)
     began = time.perf_counter()
     outcome = replay(events(), check=check)
     seconds = time.perf_counter() - began
@@ -144,6 +145,7 @@ def _replay(run: str, *, check: bool, json: bool) -> int:
                 "events_per_s": round(outcome.events / seconds) if seconds else None,
                 "digest": digest,
                 "divergence": outcome.divergence,
+                "unasked": outcome.unasked or None,
             }
         )
     elif outcome.divergence is not None:
@@ -154,6 +156,8 @@ def _replay(run: str, *, check: bool, json: bool) -> int:
         what = "every decision taken again, no difference" if check else "folded; digests match"
         ended = "" if outcome.finished else " (the run is unfinished)"
         print(f"{outcome.events:,} events: {what}{ended}")
+        if outcome.unasked:
+            print(f"but the allocator {outcome.unasked} cannot be asked again: its answers are taken from the log")
         print(f"digest {digest}")
     return 0 if outcome.divergence is None else DIFFERS
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from agentdescent.artifact.diff import Drop
 from agentdescent.history.lineage import Commit
-from agentdescent.history.summary import BudgetSummary
+from agentdescent.history.summary import Spend
 from agentdescent_adapters.command.execution import Ended
 from agentdescent_adapters.telemetry.files import Status
 from agentdescent_adapters.telemetry.progress import bar, can_draw
@@ -33,7 +33,15 @@ def report(ended: Ended) -> str:
     if result.error:
         lines.append(f"error      {result.error}")
     lines += ["", *result.rendered.splitlines(), ""]
-    lines += spending(result.budget)
+    lines += spending(result.spend, result.state.governor.caps.tokens)
+    for one in [] if result.budget is None else result.budget.degraded:
+        lines.append(f"no {one.purpose} from round {one.round} on, at {one.tokens:,} tokens: the cap was near")
+    allocator = result.allocator
+    if allocator is not None:
+        lines.append(
+            f"allocator: {allocator.n_decisions:,} decisions, {allocator.n_skipped:,} skipped, "
+            f"{allocator.n_counterfactual:,} tried all the same, {allocator.n_committed:,} committed"
+        )
     saved = result.saved
     lines.append(
         f"stopped early: {saved.gates} gates, {saved.calls:,} calls not made, about {saved.tokens:,} tokens saved"
@@ -56,16 +64,16 @@ def next_commands(run: str, reason: str) -> list[str]:
     return [f"{verb:<{width}}   {what}" for verb, what in rows]
 
 
-def spending(budget: BudgetSummary) -> list[str]:
+def spending(spend: Spend, cap: int | None) -> list[str]:
     """A bar a purpose against the ceiling (against the total where there is none)."""
-    total = budget.spent.tokens
-    against = budget.caps.tokens or total or 1
+    total = spend.total.tokens
+    against = cap or total or 1
     full, empty = ("█", "░") if can_draw(sys.stdout) else ("#", ".")
     lines = []
-    for line in sorted(budget.by_purpose, key=lambda line: -line.tokens):
+    for line in sorted(spend.by_purpose, key=lambda line: -line.tokens):
         share = line.tokens / against
         lines.append(f"{line.purpose:<9} {bar(share, _WIDTH, full=full, empty=empty)} {line.tokens:>10,} {share:6.1%}")
-    limit = f" of {budget.caps.tokens:,}" if budget.caps.tokens is not None else ""
+    limit = f" of {cap:,}" if cap is not None else ""
     lines.append(f"{'total':<9} {bar(total / against, _WIDTH, full=full, empty=empty)} {total:>10,} tokens{limit}")
     return lines
 

@@ -8,9 +8,8 @@ from threading import Barrier
 
 import pytest
 
-from agentdescent import UsageError
+from agentdescent import UsageError, budgeted_completion
 from agentdescent.budget.call_budget import CallBudget, ceiling
-from agentdescent_adapters.budgeted import budgeted_completion
 
 
 class Factory:
