@@ -1,11 +1,12 @@
-"""Allocators of one's own, as users write them, where another process finds them."""
+"""Allocators of one's own, as users write them, where another process finds them; and a log to resume them from."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
-from agentdescent import AllocatorContext
+from agentdescent import AllocatorContext, MemoryLog
 from agentdescent.allocation import Features, Stage
+from agentdescent.engine.event import Outcome
 
 
 class Small:
@@ -52,3 +53,20 @@ class Older:
 
     def observe(self, context: AllocatorContext, committed: bool) -> None:
         self.told.append((context, committed))
+
+
+class Keeping(MemoryLog):
+    """With all that was ever answered, as on disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.journal: dict[int, tuple[Outcome, str]] = {}
+
+    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+        self.journal[outcome.id] = outcome, output
+        super().answered(outcome, output, seconds)
+
+    def cut(self, share: float) -> MemoryLog:
+        """As a process that was killed left it."""
+        events = list(self.events())
+        return MemoryLog(events[: int(share * len(events))], self.journal)

@@ -23,13 +23,13 @@ from agentdescent import (
 from agentdescent.allocation import Always, Choice, Never, Randomly
 from agentdescent.allocation.own import Own
 from agentdescent.engine.draw import policy_of
-from agentdescent.engine.event import Decided, Event, Judged, Outcome, Skipped, Started
+from agentdescent.engine.event import Decided, Event, Judged, Skipped, Started
 from agentdescent.history.log import read
 from agentdescent.history.outcomes import choice_of
 from agentdescent.history.replay import replay as decide_again
 from agentdescent.own import found_again, where
 from agentdescent.record import replace
-from tests.own_allocators import HALF, Older, Rated, Small
+from tests.own_allocators import HALF, Keeping, Older, Rated, Small
 from tests.test_evolve import Learner, learn
 from tests.world import lines
 
@@ -40,23 +40,6 @@ MANY = {"rounds": 25, "n_workers": 3}
 def graded(task: Task, output: str) -> float:
     """Wrong answers differ, so that there are advantages."""
     return 1.0 if output == "right" else 0.1 * (int(task.id[1:]) % 7)
-
-
-class Keeping(MemoryLog):
-    """With all that was ever answered, as on disk."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.journal: dict[int, tuple[Outcome, str]] = {}
-
-    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
-        self.journal[outcome.id] = outcome, output
-        super().answered(outcome, output, seconds)
-
-    def cut(self, share: float) -> MemoryLog:
-        """As a process that was killed left it."""
-        events = list(self.events())
-        return MemoryLog(events[: int(share * len(events))], self.journal)
 
 
 class Slow(Learner):
