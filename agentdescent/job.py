@@ -88,6 +88,10 @@ class Options(TypedDict, total=False):
     attempts: int
     solved_threshold: float
     hard_floor: float
+    soft_floor: float
+    tournament: bool
+    futility: float
+    finish_epsilon: float
     max_concurrency: int | None
     deadline: float
     executor: Executor | None

@@ -31,6 +31,7 @@ from agentdescent.engine.event import (
     Promoted,
     Proposed,
     RolledOut,
+    Skipped,
     Started,
     Stopped,
 )
@@ -45,6 +46,7 @@ from agentdescent.record import Record
 Kind: TypeAlias = Literal["good", "bad", "meh", "clash", "rename", "decline", "idle", "big", "long", "pair"]
 MENU: tuple[Kind, ...] = ("good", "good", "good", "bad", "meh", "clash", "clash", "decline", "idle", "big", "pair")
 KINDS: tuple[FailureKind, ...] = ("timeout", "rate-limit", "provider", "empty", "truncated", "malformed", "scorer")
+MEASURED: tuple[Purpose, ...] = ("gate", "conflict", "tournament")
 START: Entries = (("k0", "good 0"), ("k1", "bad 1"), ("k2", "meh 2"))
 
 
@@ -320,6 +322,9 @@ class Watch:
                 self._asked(before, event)
             case RolledOut() | Proposed() | Failed() | Abandoned():
                 self._answered(before, event, after)
+            case Skipped():
+                if event.subject not in self.subjects:
+                    self._new(event.subject)
             case GateOpened():
                 self._gate_opened(before, event, after)
             case Judged():
@@ -362,6 +367,7 @@ class Watch:
             "base": state.split.heldout,
             "gate": state.split.heldout,
             "conflict": tuple(state.split.heldout[position] for position in state.split.cheap),
+            "tournament": tuple(state.split.heldout[position] for position in state.split.cheap),
         }.get(purpose_of(command), state.split.train)
         assert command.task in part
         rate = state.setup.tariff.solve if isinstance(command, Rollout) else state.setup.tariff.propose
@@ -372,6 +378,9 @@ class Watch:
             if event.subject not in self.subjects:
                 self._new(event.subject)
             assert command.subject == event.subject
+        elif command.purpose == "tournament":
+            if event.subject not in self.subjects:
+                self._new(event.subject)
         elif command.purpose == "base":
             assert command.artifact == state.head.version.artifact
 
@@ -409,7 +418,7 @@ class Watch:
             self.over = True  # an observed reservation was crossed
         if after.health.fatal:
             self.halted = True
-        if isinstance(event, RolledOut) and isinstance(command, Rollout) and command.purpose in ("gate", "conflict"):
+        if isinstance(event, RolledOut) and isinstance(command, Rollout) and command.purpose in MEASURED:
             self.scored[decided.subject, command.artifact, command.task] += 1
         if isinstance(event, RolledOut):
             assert before.position[decided.command.task] in range(len(before.setup.tasks))
@@ -424,7 +433,8 @@ class Watch:
         assert (event.base, event.version) == (head.version.artifact, head.version.number)
         if event.contributors != (event.subject,):
             assert len(event.contributors) > 1
-            self._new(event.subject)
+            if event.subject not in self.subjects:
+                self._new(event.subject)
         assert set(event.contributors) <= self.subjects
         assert after.sweep is not None
         gate = next(gate for gate in after.sweep.gates if gate.subject == event.subject)

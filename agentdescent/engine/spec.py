@@ -29,9 +29,12 @@ class Spec(Record, frozen=True):
 
     `refresh_interval`: a worker keeps its copy of the head that many rounds. `wave_min`: a gate asks for at
     least so many outcomes at once. `attempts`: commands per slot. `screen`: a verified proposal that did not
-    gain is not merged. Of the continuous schedule: `merge_size`, proposals that a merge waits for while turns are
-    in progress; `async_ratio`, how many such merges the workers may be ahead; `window`, under ordered admission,
-    effects decided ahead of the answers, in multiples of `n_workers`.
+    gain is not merged. `tournament`: a union and its parts are compared on the cheap subset, and the best is put
+    forward, while less than `soft_floor` of the token cap is spent. `futility`: a gate whose predicted probability of
+    acceptance is below this is stopped, 0 for never; with probability `finish_epsilon` it is completed anyway. Of the
+    continuous schedule: `merge_size`, proposals that a merge waits for while turns are in progress; `async_ratio`, how
+    many such merges the workers may be ahead; `window`, under ordered admission, effects decided ahead of the answers,
+    in multiples of `n_workers`.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -64,6 +67,10 @@ class Spec(Record, frozen=True):
     target: float | None = None
     patience: int | None = None
     hard_floor: float = 0.9
+    soft_floor: float = 0.75
+    tournament: bool = False
+    futility: float = 0.0
+    finish_epsilon: float = 0.1
     allocator: Allocator | None = None
     rules: int = RULES
 

@@ -29,6 +29,7 @@ from agentdescent.engine.flow import Flow, all_idle, lanes
 from agentdescent.engine.spec import Setup, Spec, Split
 from agentdescent.engine.window import Window, commands
 from agentdescent.merge.card import Card
+from agentdescent.merge.futility import Rates
 from agentdescent.merge.probe import Probe
 from agentdescent.merge.rejected import NONE, Rejected
 from agentdescent.merge.scores import Scores, blank
@@ -75,7 +76,8 @@ class Worker(Record, frozen=True):
     `State.expected`. `task` indexes the run's tasks, `score` in millionths, `size` bytes of the output. `subject`:
     its proposal while that is neither a card nor closed, else -1. `failure`: why the proposal cannot be had.
     `in_vain`: turns in a row whose rollout could not be had, -1 once one could, in all lanes of a worker and kept in
-    its first. At RETIRE_AFTER the worker, for which nothing has ever worked, is `retired` and starts no more.
+    its first. At RETIRE_AFTER the worker, for which nothing has ever worked, is `retired` and starts no more. `tokens`:
+    used in this turn, where an allocator asks.
     """
 
     stage: Stage = "idle"
@@ -92,6 +94,7 @@ class Worker(Record, frozen=True):
     failure: FailureEvidence | None = None
     in_vain: int = 0
     advantage: float | None = None
+    tokens: int = 0
 
 
 class Sizes(Record, frozen=True):
@@ -118,6 +121,14 @@ class Health(Record, frozen=True):
     fatal: str = ""
 
 
+class Kin(Record, frozen=True):
+    """Proposals of one task cluster: how many came to an outcome that is learned, and how many of those committed."""
+
+    cluster: str
+    commits: int = 0
+    closed: int = 0
+
+
 class State(Record, frozen=True):
     """See the head of this module. `solved_at`: the score in millionths from which a task is solved.
     `position[i]`: where task i stands in its part (train, held-out, test).
@@ -126,6 +137,7 @@ class State(Record, frozen=True):
     start in this `round`. Continuous: `flow`, which lanes may start a turn; every n_workers turns are a round.
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
     head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit.
+    `kin`: what became of proposals, by cluster; `rates`: what gates brought.
     """
 
     spec: Spec
@@ -164,6 +176,8 @@ class State(Record, frozen=True):
     health: Health = Health()
     groups: Groups = ()
     learned: Learned = Learned()
+    kin: tuple[Kin, ...] = ()
+    rates: Rates = Rates()
     closing: StopReason | None = None
     interrupted: InterruptReason | None = None
     stopped: Stopped | None = None

@@ -80,9 +80,16 @@ def _check_spec(spec: Spec) -> None:
     for name, share, top in (("heldout_share", spec.heldout_share, False), ("test_share", spec.test_share, True)):
         if not (0 <= share < 1) or (share == 0 and not top):
             raise UsageError(f"{name} is {share!r}: it must be a share of the tasks, from 0 to below 1")
-    for name, fraction in (("solved_threshold", spec.solved_threshold), ("hard_floor", spec.hard_floor)):
+    for name, fraction in (
+        ("solved_threshold", spec.solved_threshold),
+        ("hard_floor", spec.hard_floor),
+        ("soft_floor", spec.soft_floor),
+    ):
         if not 0 < fraction <= 1:
             raise UsageError(f"{name} is {fraction!r}: it must be in (0, 1]")
+    for name, chance in (("futility", spec.futility), ("finish_epsilon", spec.finish_epsilon)):
+        if not 0 <= chance < 1:
+            raise UsageError(f"{name} is {chance!r}: it must be a probability from 0 to below 1")
     if type(spec.seed) is not int:
         raise UsageError(f"seed is {spec.seed!r}: it must be a whole number")
     if spec.target is not None and not 0 < spec.target <= 1:
