@@ -12,9 +12,11 @@ from agentdescent.budget.usage import Amount
 from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
 from agentdescent.engine.state import State
 from agentdescent.history import gates, rounds
+from agentdescent.history import recall as recalls
 from agentdescent.history.gates import Savings
 from agentdescent.history.interval import wilson
 from agentdescent.history.outcomes import outcomes
+from agentdescent.history.recall import Recall
 from agentdescent.history.rounds import RoundInfo, Tally
 from agentdescent.history.spend import by_subject
 from agentdescent.history.summary import BudgetSummary, summarise
@@ -30,7 +32,8 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     `base`, `final`: the start and the head on the held-out tasks, which decided what was kept, so `final` is
     optimistic. `test_base`, `test_final`: on tasks that no decision read, with a 95 % Wilson interval of the latter.
     `stable`: version of the last promoted head. `saved`: what curtailed gates did not have to ask. `expected_junk`:
-    how many of the commits are no improvement, expected by the evidence they were kept on (the sum of 1 - P).
+    how many of the commits are no improvement, expected by the evidence they were kept on (the sum of 1 - P). `recall`:
+    gates stopped by prediction; `history.recall.loss` and `interval` say what that has lost.
     """
 
     rendered: str
@@ -53,6 +56,7 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     digest: str
     log: Log
     state: State
+    recall: Recall = Recall()
 
     @property
     def log_path(self) -> str | None:
@@ -78,6 +82,7 @@ class Watcher:
         self.tally = Tally()
         self.saved = Savings()
         self.junk = 0.0
+        self.recall = Recall()
         self.history: list[RoundInfo] = []
         self.on_round = on_round
 
@@ -85,6 +90,7 @@ class Watcher:
         if isinstance(event, Judged):
             self.saved = gates.observe(self.saved, event, state)
             self.junk += gates.doubt(event)
+        self.recall = recalls.observe(self.recall, event)
         self.tally, done = rounds.observe(self.tally, event, state)
         if done is not None:
             self.history.append(done)
@@ -126,4 +132,5 @@ def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...
         digest=log.digest,
         log=log,
         state=state,
+        recall=watcher.recall,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from agentdescent.allocation.allocator import Learned, book, chosen, observe
+from agentdescent.allocation.allocator import book, chosen, observe
 from agentdescent.allocation.allocator import decide as learned_choice
 from agentdescent.allocation.choice import Choice, Facts
 from agentdescent.allocation.config import ValueBudgetAllocator
@@ -138,9 +138,7 @@ def gate_closed(state: State, gate: Gate, outcome: Outcome) -> State:
 def closed(state: State, card: Card, outcome: Outcome, gain: float = 0.0) -> State:
     """The proposal has come to this; so have the choices made about it. `gain`: rise of the held-out mean, in
     millionths."""
-    if state.spec.allocator is None:
-        return state
-    if label_of(outcome) != "recorded":
+    if state.spec.allocator is not None and label_of(outcome) != "recorded":
         state = _counted(state, state.setup.tasks[card.task].cluster, outcome)
     return labelled(state, card.choices, outcome, gain, card.tokens)
 
@@ -149,13 +147,13 @@ def labelled(
     state: State, choices: tuple[Choice, ...], outcome: Outcome, gain: float = 0.0, cost: float = 0.0
 ) -> State:
     """Each of these choices has come to this; gain and cost, of the candidate from its rollout on, are booked once."""
-    if state.spec.allocator is None:
-        return state
-    config = state.spec.allocator if isinstance(state.spec.allocator, ValueBudgetAllocator) else INERT
-    learned: Learned = state.learned
+    allocator, learned = state.spec.allocator, state.learned
+    config = allocator if isinstance(allocator, ValueBudgetAllocator) else INERT
     for choice in choices:
         learned = observe(config, learned, choice, outcome, screen=state.spec.screen)
-    return replace(state, learned=book(config, learned, gain, cost, committed=outcome == "committed"))
+    if allocator is not None:
+        learned = book(config, learned, gain, cost, committed=outcome == "committed")
+    return state if learned is state.learned else replace(state, learned=learned)
 
 
 def _counted(state: State, cluster: str, outcome: Outcome) -> State:
