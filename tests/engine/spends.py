@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from unittest import mock
 
 from hypothesis import strategies as st
 
-from agentdescent import State, Wait, apply, initial
+from agentdescent import State, apply, initial
+from agentdescent.allocation.allocator import Learned, observe
 from agentdescent.allocation.choice import Choice
 from agentdescent.allocation.config import Starts, Thresholds, ValueBudgetAllocator
 from agentdescent.allocation.features import STAGES
 from agentdescent.allocation.outcomes import Outcome
 from agentdescent.allocation.policies import Lineage, Randomly
+from agentdescent.engine import allotting
 from agentdescent.engine.event import Decided, Event, GateOpened, Judged, Skipped, Started
 from agentdescent.engine.spec import Allocator
 from agentdescent.history.outcomes import outcomes
 from agentdescent.merge.verdict import FutilityEvidence, SubsetEvidence
 from agentdescent.record import replace
 from tests.strategies import Job, any_job
-
-assert Wait
 
 
 def eager(**changes: object) -> ValueBudgetAllocator:
@@ -100,3 +102,24 @@ def states(log: list[Event]) -> list[State]:
         state = apply(state, event)
         after.append(state)
     return after
+
+
+@contextmanager
+def spied(seen: list[tuple[Choice, Outcome]]) -> Iterator[None]:
+    """Within it, what is observed is also put down here, in order."""
+
+    def spy(
+        config: ValueBudgetAllocator,
+        learned: Learned,
+        choice: Choice,
+        outcome: Outcome,
+        gain: float = 0.0,
+        cost: float = 0.0,
+        *,
+        screen: bool = False,
+    ) -> Learned:
+        seen.append((choice, outcome))
+        return observe(config, learned, choice, outcome, gain, cost, screen=screen)
+
+    with mock.patch.object(allotting, "observe", spy):
+        yield

@@ -4,21 +4,18 @@ outcome, is learned once with the vector it was made on, and what never binds ch
 from __future__ import annotations
 
 from collections import Counter
-from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentdescent import Caps, replay
-from agentdescent.allocation.allocator import observe
 from agentdescent.allocation.choice import Choice
 from agentdescent.allocation.config import Starts, ValueBudgetAllocator
 from agentdescent.allocation.features import STAGES, columns
-from agentdescent.allocation.outcomes import label_of
-from agentdescent.engine import allotting
+from agentdescent.allocation.outcomes import Outcome, label_of
 from agentdescent.engine.event import Decided, Event, GateOpened, Judged, Skipped
 from agentdescent.record import replace
-from tests.engine.spends import choices_of, spending_job, states, terminal
+from tests.engine.spends import choices_of, spending_job, spied, states, terminal
 from tests.strategies import Job, any_job, trouble
 from tests.world import any_order, lines, play
 
@@ -32,13 +29,8 @@ def test_every_choice_comes_to_one_outcome_and_is_observed_once_with_its_vector(
     job: Job, seed: int, rough: bool
 ) -> None:
     """Also through orphans, interruptions and amendments; and the log decides itself again."""
-    observed: list[tuple[Choice, str]] = []
-
-    def spy(config, learned, choice, outcome, **facts):  # type: ignore[no-untyped-def]
-        observed.append((choice, outcome))
-        return observe(config, learned, choice, outcome, **facts)
-
-    with mock.patch.object(allotting, "observe", spy):
+    observed: list[tuple[Choice, Outcome]] = []
+    with spied(observed):
         state, log = play(*job, order=any_order(seed), meddle=trouble(seed) if rough else None, limit=20_000)
     ended = terminal(log)
     assert Counter(observed) == Counter((choice, outcome) for choice, outcome in ended if outcome != "unresolved")
