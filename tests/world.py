@@ -348,8 +348,6 @@ class Watch:
             case Started():
                 tasks = sorted((*event.split.train, *event.split.heldout, *event.split.test))
                 assert tasks == list(range(len(event.setup.tasks)))
-            case _:
-                assert not isinstance(event, Wait)
         if self.over and not isinstance(event, RolledOut | Proposed | Failed | Amended):
             assert not exceeds(claimed(after), claimed(before)), "more is claimed over the cap"
         if before.started:

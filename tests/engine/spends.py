@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 from hypothesis import strategies as st
@@ -24,14 +25,12 @@ from agentdescent.record import replace
 from tests.strategies import Job, any_job
 
 
-def eager(**changes: object) -> ValueBudgetAllocator:
+def eager(**changes: Any) -> ValueBudgetAllocator:
     """It is asked at every stage, from the first token on, and soon has an opinion."""
     config = ValueBudgetAllocator(
         stages=STAGES, budget_start=2.0, min_observations=1, min_commits=1, epsilon_start=0.2, max_consecutive_skips=3
     )
-    for name, value in changes.items():
-        config = replace(config, **{name: value})
-    return config
+    return replace(config, **changes)
 
 
 ALLOCATORS: tuple[Allocator, ...] = (
