@@ -5,7 +5,7 @@ gains on the others, and losses. Each is Beta-binomial: trials won (or lost) wit
 run's own rate at a fixed weight and whose posterior knows this gate's outcomes. Fractional scores count as shares of a
 trial: of what could be gained so much was. Acceptance is by the normal approximation of the paired rule,
 
-    Pr(Beta(1 + a, 1 + b) > 1/2) = Phi((a - b) / sqrt(a + b + 1)), error below 0.02,
+    Pr(Beta(1 + a, 1 + b) > 1/2) = Phi((a - b) / sqrt(a + b + 1)), error at most 0.011 for whole sums,
 
 so that the whole is a convolution in closed form. It predicts a verdict; it never is one.
 """
