@@ -6,8 +6,8 @@ makes its gain stand for those that were stopped (Horvitz and Thompson 1952):
     loss = sum of gain (1 - pi) / pi  over  sum of gain / pi      over the gates that committed, pi = 1 above the bar
 
 The interval is Wilson's for the share of commits among the gates completed by chance, times the gates stopped and the
-mean gain of a commit. Counts and sums of several runs add up. A union that was stopped counts as lost although its parts
-go on, so the estimate errs upwards.
+mean gain of a commit. Counts and sums of several runs add up. A union that was stopped counts as lost although its
+parts go on, so the estimate errs upwards.
 """
 
 from __future__ import annotations
