@@ -110,6 +110,9 @@ class Options(TypedDict, total=False):
     governor: BudgetGovernor | None
     call_budget: CallBudget | None
     allocator: Allocator | AllocatorPolicy | OlderAllocator | None
+    tournament: bool
+    futility: float
+    finish_epsilon: float
     max_concurrency: int | None
     deadline: float
     executor: Executor | None

@@ -12,10 +12,12 @@ from agentdescent.budget.usage import Amount
 from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
 from agentdescent.engine.state import State
 from agentdescent.history import gates, rounds
+from agentdescent.history import recall as recalls
 from agentdescent.history.allocations import Allocations, AllocatorSummary
 from agentdescent.history.gates import Savings
 from agentdescent.history.interval import wilson
 from agentdescent.history.outcomes import outcomes
+from agentdescent.history.recall import Recall
 from agentdescent.history.rounds import RoundInfo, Tally
 from agentdescent.history.spend import by_subject
 from agentdescent.history.summary import BudgetSummary, Degraded, Spend, degrade, spend, summarise
@@ -32,7 +34,8 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     optimistic. `test_base`, `test_final`: on tasks that no decision read, with a 95 % Wilson interval of the latter.
     `stable`: version of the last promoted head. `saved`: what curtailed gates did not have to ask. `expected_junk`:
     how many of the commits are no improvement, expected by the evidence they were kept on (the sum of 1 - P). `budget`:
-    None where no money, calls or rollouts were capped; `allocator`: None where there was none.
+    None where no money, calls or rollouts were capped; `allocator`: None where there was none. `recall`:
+    gates stopped by prediction; `history.recall.loss` and `interval` say what that has lost.
     """
 
     rendered: str
@@ -57,6 +60,7 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     digest: str
     log: Log
     state: State
+    recall: Recall = Recall()
 
     @property
     def log_path(self) -> str | None:
@@ -84,6 +88,7 @@ class Watcher:
         self.junk = 0.0
         self.degraded: tuple[Degraded, ...] = ()
         self.allocations = Allocations()
+        self.recall = Recall()
         self.history: list[RoundInfo] = []
         self.on_round = on_round
 
@@ -93,6 +98,7 @@ class Watcher:
             self.junk += gates.doubt(event)
         self.allocations.fold(event)
         self.degraded = degrade(self.degraded, event, state)
+        self.recall = recalls.observe(self.recall, event)
         self.tally, done = rounds.observe(self.tally, event, state)
         if done is not None:
             self.history.append(done)
@@ -136,4 +142,5 @@ def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...
         digest=log.digest,
         log=log,
         state=state,
+        recall=watcher.recall,
     )

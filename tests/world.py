@@ -33,6 +33,7 @@ from agentdescent.engine.event import (
     Promoted,
     Proposed,
     RolledOut,
+    Skipped,
     Started,
     Stopped,
 )
@@ -48,6 +49,7 @@ from agentdescent.record import Record
 Kind: TypeAlias = Literal["good", "bad", "meh", "clash", "rename", "decline", "idle", "big", "long", "pair"]
 MENU: tuple[Kind, ...] = ("good", "good", "good", "bad", "meh", "clash", "clash", "decline", "idle", "big", "pair")
 KINDS: tuple[FailureKind, ...] = ("timeout", "rate-limit", "provider", "empty", "truncated", "malformed", "scorer")
+MEASURED: tuple[Purpose, ...] = ("gate", "conflict", "tournament")
 START: Entries = (("k0", "good 0"), ("k1", "bad 1"), ("k2", "meh 2"))
 
 
@@ -329,6 +331,9 @@ class Watch:
                 self._asked(before, event)
             case RolledOut() | Proposed() | Failed() | Abandoned():
                 self._answered(before, event, after)
+            case Skipped():
+                if event.subject not in self.subjects:
+                    self._new(event.subject)
             case GateOpened():
                 self._gate_opened(before, event, after)
             case Judged():
@@ -352,8 +357,6 @@ class Watch:
             case Started():
                 tasks = sorted((*event.split.train, *event.split.heldout, *event.split.test))
                 assert tasks == list(range(len(event.setup.tasks)))
-            case _:
-                assert not isinstance(event, Wait)
         if self.over and not isinstance(event, RolledOut | Proposed | Failed | Amended):
             assert not exceeds(claimed(after), claimed(before)), "more is claimed over the cap"
         if before.started:
@@ -371,6 +374,7 @@ class Watch:
             "base": state.split.heldout,
             "gate": state.split.heldout,
             "conflict": tuple(state.split.heldout[position] for position in state.split.cheap),
+            "tournament": tuple(state.split.heldout[position] for position in state.split.cheap),
         }.get(purpose_of(command), state.split.train)
         assert command.task in part
         rate = state.setup.tariff.solve if isinstance(command, Rollout) else state.setup.tariff.propose
@@ -390,6 +394,9 @@ class Watch:
             if event.subject not in self.subjects:
                 self._new(event.subject)
             assert command.subject == event.subject
+        elif command.purpose == "tournament":
+            if event.subject not in self.subjects:
+                self._new(event.subject)
         elif command.purpose == "base":
             assert command.artifact == state.head.version.artifact
 
@@ -427,7 +434,7 @@ class Watch:
             self.over = True  # an observed reservation was crossed
         if after.health.fatal:
             self.halted = True
-        if isinstance(event, RolledOut) and isinstance(command, Rollout) and command.purpose in ("gate", "conflict"):
+        if isinstance(event, RolledOut) and isinstance(command, Rollout) and command.purpose in MEASURED:
             self.scored[decided.subject, command.artifact, command.task] += 1
         if isinstance(event, RolledOut):
             assert before.position[decided.command.task] in range(len(before.setup.tasks))
@@ -442,7 +449,8 @@ class Watch:
         assert (event.base, event.version) == (head.version.artifact, head.version.number)
         if event.contributors != (event.subject,):
             assert len(event.contributors) > 1
-            self._new(event.subject)
+            if event.subject not in self.subjects:
+                self._new(event.subject)
         assert set(event.contributors) <= self.subjects
         assert after.sweep is not None
         gate = next(gate for gate in after.sweep.gates if gate.subject == event.subject)

@@ -18,7 +18,7 @@ from agentdescent.allocation.outcomes import Outcome, label_of
 from agentdescent.allocation.price import Account, earn, pace, worth
 from agentdescent.allocation.value_model import Weights, has_signal, predict
 from agentdescent.allocation.value_model import observe as step
-from agentdescent.record import Record
+from agentdescent.record import Record, replace
 
 
 class Standing(Record, frozen=True):
@@ -153,9 +153,7 @@ def observe(
     them once, with whichever of its decisions is closed last; 0 and 0 book nothing. `screen`: a verified proposal that
     did not gain is not merged. Without it a label of `verify` is known whatever was chosen, and weighs 1.
     """
-    account = learned.account
-    if gain or cost:
-        account = earn(account, config.price_rate, gain, cost, committed=outcome == "committed")
+    account = book(config, learned, gain, cost, committed=outcome == "committed").account
     own = standing(learned, choice.stage)
     label = label_of(outcome)
     if choice.reason != "clock" and (label != "recorded" or outcome in config.also_negative):
@@ -170,3 +168,10 @@ def observe(
             own.committed + positive,
         )
     return _with(learned, choice.stage, own, account)
+
+
+def book(config: ValueBudgetAllocator, learned: Learned, gain: float, cost: float, *, committed: bool) -> Learned:
+    """What a candidate about which nothing was chosen brought and cost; 0 and 0 book nothing."""
+    if not (gain or cost):
+        return learned
+    return replace(learned, account=earn(learned.account, config.price_rate, gain, cost, committed=committed))

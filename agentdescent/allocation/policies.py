@@ -35,7 +35,9 @@ class OwnFeatures(Protocol):
 
 
 class Always(Record, frozen=True, tag="always"):
-    """Full evaluation."""
+    """Full evaluation. `stages`, of every control: those it decides."""
+
+    stages: tuple[Stage, ...] = ("verify",)
 
     def probability(self, stage: Stage, features: Features) -> float:
         return 1.0
@@ -43,6 +45,8 @@ class Always(Record, frozen=True, tag="always"):
 
 class Never(Record, frozen=True, tag="never"):
     """No optional spend."""
+
+    stages: tuple[Stage, ...] = ("verify",)
 
     def probability(self, stage: Stage, features: Features) -> float:
         return 0.0
@@ -52,6 +56,7 @@ class Randomly(Record, frozen=True, tag="randomly"):
     """Spends with this probability, blind: the control that skips at another allocator's own rate."""
 
     rate: float = 0.5
+    stages: tuple[Stage, ...] = ("verify",)
 
     def probability(self, stage: Stage, features: Features) -> float:
         return self.rate
@@ -62,6 +67,7 @@ class Lineage(Record, frozen=True, tag="lineage"):
     cluster and, at the weight `kin`, of all others. It learns nothing of its own: its vector holds the counts."""
 
     kin: float = 0.5
+    stages: tuple[Stage, ...] = ("verify",)
 
     def features(self, stage: Stage, context: AllocatorContext) -> Features:
         """(commits, failures) of the cluster and (commits, failures) of the others."""

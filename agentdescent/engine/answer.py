@@ -16,7 +16,9 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.merge_facts import current_sweep, gate_at, measure_failed, measured, requeue_stale, with_gate
 from agentdescent.engine.scoring import score_failed, scored
+from agentdescent.engine.spend_facts import bout_failed, bout_scored
 from agentdescent.engine.state import State
+from agentdescent.engine.tally import used
 from agentdescent.engine.turn import (
     propose_failed,
     proposed,
@@ -52,6 +54,7 @@ def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> 
     if state.spec.admission == "ordered" and event.id != next_in_order(state.window):
         raise IllegalEvent(f"an outcome for command {event.id} before that of {next_in_order(state.window)}")
     decided, window = take(state.window, event.id)
+    before = state.governor.spent.tokens
     command = decided.command
     if isinstance(command, Rollout):
         kind: Kind = "solve"
@@ -60,11 +63,13 @@ def answered(state: State, event: RolledOut | Proposed | Failed | Abandoned) -> 
         kind = purpose = "propose"
     if isinstance(event, Abandoned):
         governor = abandon(state.governor, kind, purpose, command.reserve, started=event.started)
-        return _not_answered(replace(state, window=window, governor=governor), decided, decided.attempt, None)
+        state = used(replace(state, window=window, governor=governor), decided, governor.spent.tokens - before)
+        return _not_answered(state, decided, decided.attempt, None)
     scoring = event.scoring if isinstance(event, RolledOut) else None
     failed = isinstance(event, Failed)
     governor = settle(state.governor, kind, purpose, command.reserve, event.usage, scoring, failed=failed)
-    state = _report(replace(state, window=window, governor=governor), event)
+    state = used(replace(state, window=window, governor=governor), decided, governor.spent.tokens - before)
+    state = _report(state, event)
     if isinstance(event, RolledOut):
         if not 0 <= event.score <= 1_000_000:
             raise IllegalEvent(f"a score of {event.score} millionths for command {event.id}")
@@ -123,7 +128,9 @@ def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvid
             return score_failed(state, decided, command, attempt, why)
         case "rebase" | "conflict":
             return measure_failed(state, decided, command, attempt, why)
-        case "propose" | "tournament" | "audit" | "score":
+        case "tournament":
+            return bout_failed(state, decided, command, attempt, why)
+        case "propose" | "audit" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)
@@ -145,7 +152,9 @@ def _rolled_out(state: State, event: RolledOut, decided: Decided, command: Rollo
             return scored(state, event, command, bar)
         case "rebase" | "conflict":
             return measured(state, event, decided, command, bar)
-        case "propose" | "tournament" | "audit" | "score":
+        case "tournament":
+            return bout_scored(state, event, decided, command, bar)
+        case "propose" | "audit" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)

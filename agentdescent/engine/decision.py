@@ -97,6 +97,8 @@ def _stop(state: State, reason: StopReason) -> Stopped:
     if state.sweep is not None:
         open_subjects.update(card.subject for card in open_cards(state.sweep))
         open_subjects.update(gate.subject for gate in state.sweep.gates)
+        if state.sweep.candidate is not None:
+            open_subjects.add(state.sweep.candidate.subject)
     error = ""
     if reason == "overrun":
         error = _overrun(state)
@@ -147,7 +149,7 @@ def _next(state: State, draw: Draw) -> Decision | None:
                 return event
         sweep = sweep or begin(state, patient=False)
     if sweep is not None and not finished(sweep):
-        event = merge_step(state, sweep)
+        event = merge_step(state, sweep, draw)
         if event is not None or window.count:
             return event
     return _barrier(state, draw)
@@ -166,7 +168,7 @@ def _continuous(state: State, draw: Draw) -> Decision | None:
         return event if event is not None or state.window.count else _end(state, reason)
     sweep = begin(state)
     if sweep is not None and (sweep is not state.sweep or going_on(state) is not None):
-        event = merge_step(state, sweep)
+        event = merge_step(state, sweep, draw)
         if event is not None:
             return event
     elif quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != state.head.version.number:
@@ -179,7 +181,7 @@ def _continuous(state: State, draw: Draw) -> Decision | None:
     if event is not None or state.window.count:
         return event
     sweep = begin(state, patient=False)  # nothing can begin that would bring more
-    event = None if sweep is None or sweep is state.sweep else merge_step(state, sweep)
+    event = None if sweep is None or sweep is state.sweep else merge_step(state, sweep, draw)
     if event is not None:
         return event
     return _end(state, reason or _spent_out(state))

@@ -69,7 +69,8 @@ class Decided(Record, frozen=True, tag="decided"):
 
 
 class Skipped(Record, frozen=True, tag="skipped"):
-    """An optional spend that was not made. `choice`: the allocator's, where it was asked."""
+    """An optional spend that was not made. `choice`: the allocator's, where it was asked. A union that is skipped gets
+    its number here."""
 
     purpose: Purpose
     subject: int
@@ -82,7 +83,7 @@ class GateOpened(Record, frozen=True, tag="gate-opened"):
 
     `weight_gain`, `weight_loss`: evidence of self-verify, in millionths. `bar`: probability in millionths.
     `size`: UTF-8 bytes of the candidate's rendering. `held`: the earmark of its remaining worst case,
-    which includes what testing it would cost more than testing the head.
+    which includes what testing it would cost more than testing the head. `choice`: the allocator's, where it was asked.
     """
 
     subject: int
@@ -95,11 +96,12 @@ class GateOpened(Record, frozen=True, tag="gate-opened"):
     weight_loss: int
     bar: int
     held: Amount
+    choice: Choice | None = None
 
 
 class Judged(Record, frozen=True, tag="judged"):
     """A proposal or candidate is closed. `contributors` are the proposals closed with it: the first takes
-    `outcome`, the others are `co-contributor`. A rejected union that is split closes none of them."""
+    `outcome`, the others are `co-contributor`. A union that goes on in parts closes none of them."""
 
     subject: int
     outcome: Label

@@ -6,8 +6,9 @@ from agentdescent import vector
 from agentdescent.artifact.diff import identity, union
 from agentdescent.budget.governor import hold, release, reserve
 from agentdescent.budget.usage import NOTHING, add
-from agentdescent.engine.allotting import all_closed, closed
+from agentdescent.engine.allotting import closed, gate_closed, labelled, recorded
 from agentdescent.engine.command import Rollout
+from agentdescent.engine.contest import Dissolve, dissolved
 from agentdescent.engine.economy import merge_begins
 from agentdescent.engine.event import (
     Committed,
@@ -16,19 +17,20 @@ from agentdescent.engine.event import (
     Judged,
     RolledOut,
 )
-from agentdescent.engine.merge_needs import Close, Measure, Put, begin, known_scores
+from agentdescent.engine.finishing import checks, chose, goes_on, learned_from
+from agentdescent.engine.merge_needs import Close, Measure, Put, begin
 from agentdescent.engine.merge_needs import settle as settle_sweep
 from agentdescent.engine.scoring import hold_test, pay
 from agentdescent.engine.state import Head, State, Version, quiet_merges
 from agentdescent.engine.turn import sample_again, turn_over
-from agentdescent.engine.width import gate_closed
+from agentdescent.engine.width import gate_measured
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums
 from agentdescent.merge.probe import Slot, answer, ask, fail
 from agentdescent.merge.rejected import remember
 from agentdescent.merge.scores import Scores, blank, record
 from agentdescent.merge.sweep import Sweep, halves
-from agentdescent.merge.verdict import FailureEvidence, Outcome
+from agentdescent.merge.verdict import FailureEvidence, FutilityEvidence, Outcome
 from agentdescent.record import replace
 
 SAMPLED_AGAIN: tuple[Outcome, ...] = ("oversized", "duplicate", "not-worth-gating")
@@ -67,6 +69,8 @@ def with_gate(sweep: Sweep, at: int, gate: Gate) -> Sweep:
 def decided_gate(state: State, event: Decided, command: Rollout) -> State:
     sweep = current_sweep(state)
     at, gate = gate_at(sweep, event.subject)
+    if gate.checking:
+        gate, state = goes_on(gate, event.choice), recorded(state, event.choice)
     governor, left = pay(state.governor, gate.hold, command.reserve, again=bool(gate.probe.again))
     gate = replace(gate, hold=left, probe=ask(gate.probe, event.attempt))
     return replace(state, governor=governor, sweep=with_gate(sweep, at, gate))
@@ -146,7 +150,7 @@ def gate_opened(state: State, event: GateOpened) -> State:
     head = state.head
     if not isinstance(need, Put) or need.version.artifact != event.artifact or event.version != head.version.number:
         raise IllegalEvent(f"candidate {event.subject} is not what is put forward")
-    full = len(need.order) == len(head.order)
+    union = None if len(need.cards) == 1 else sweep.candidate
     gate = Gate(
         subject=event.subject,
         cards=need.cards,
@@ -156,20 +160,23 @@ def gate_opened(state: State, event: GateOpened) -> State:
         version=event.version,
         base=head.scores,
         probe=fresh_probe(need.order, head.scores.size),
-        prefix=head.prefix if full else prefix_sums(head.scores, need.order),
+        prefix=head.prefix if need.order == head.order else prefix_sums(head.scores, need.order),
         weight_gain=event.weight_gain,
         weight_loss=event.weight_loss,
         bar=event.bar,
         hold=event.held,
         curtail=state.spec.curtail,
         wave_min=state.spec.wave_min,
+        choices=() if union is None else union.choices,
+        tokens=0 if union is None else union.tokens,
+        own=need.own,
     )
-    gate = open_gate(gate, known_scores(state, need.cards))
+    gate = chose(open_gate(gate, need.known, checks=checks(state)), event.choice)
     return replace(
-        state,
+        recorded(state, event.choice),
         governor=hold(state.governor, event.held),
         next_subject=max(state.next_subject, event.subject + 1),
-        sweep=replace(sweep, kept=(), gates=(*sweep.gates, gate)),
+        sweep=replace(sweep, kept=(), candidate=None, gates=(*sweep.gates, gate)),
     )
 
 
@@ -183,14 +190,22 @@ def judged(state: State, event: Judged) -> State:
         card = worker.card
         if worker.subject == event.subject or (card is not None and card.subject == event.subject):
             cards = tuple(other for other in state.cards if other.subject != event.subject)
-            if card is not None:
-                state = closed(state, card, event.outcome)
+            state = (
+                labelled(state, (), event.outcome, 0.0, worker.tokens)
+                if card is None
+                else closed(state, card, event.outcome)
+            )
             state = replace(state, cards=cards)
             if worker.asked < state.spec.samples and event.outcome in SAMPLED_AGAIN:
                 return sample_again(state, index, worker)
             return turn_over(state, index, worker)
     state, begun = enter(state)
     sweep, need = settle_sweep(state, begun)
+    if isinstance(need, Dissolve) and sweep.candidate is not None and need.subject == event.subject:
+        own = sweep.candidate
+        choices = () if event.outcome == "lost-tournament" else own.choices  # the winner has them now
+        state = labelled(state, choices, event.outcome, 0.0, own.tokens)
+        return replace(state, sweep=dissolved(sweep, own, event.outcome))
     if not isinstance(need, Close) or need.card.subject != event.subject:
         raise IllegalEvent(f"proposal {event.subject} is not to be judged")
     return replace(closed(state, need.card, event.outcome), sweep=_without(state, sweep, event.subject))
@@ -213,26 +228,30 @@ def _without(state: State, sweep: Sweep, subject: int) -> Sweep:
         duel=None,
         intake=tuple(card for card in intake if card.subject != subject),
         kept=tuple(card for card in kept if card.subject != subject),
+        candidate=None if sweep.candidate is not None and sweep.candidate.subject == subject else sweep.candidate,
     )
 
 
 def _gate_judged(state: State, event: Judged, sweep: Sweep, at: int, gate: Gate) -> State:
-    state = gate_closed(state, gate)
+    state = gate_measured(state, gate)
     if event.outcome == "committed":
-        return replace(
-            all_closed(state, gate.cards, event.outcome), sweep=with_gate(sweep, at, replace(gate, status="won"))
-        )
+        state = learned_from(gate_closed(state, gate, event.outcome), gate)
+        return replace(state, sweep=with_gate(sweep, at, replace(gate, status="won")))
     sweep = replace(sweep, gates=(*sweep.gates[:at], *sweep.gates[at + 1 :]))
     if event.outcome == "cas-conflict":
-        return replace(state, sweep=_back(sweep, gate))
+        return replace(labelled(state, gate.choices, event.outcome, 0.0, gate.tokens), sweep=_back(sweep, gate))
     state = replace(state, governor=release(state.governor, gate.hold))
-    if event.outcome in ("regression", "below-threshold"):
+    if isinstance(event.evidence, FutilityEvidence):
+        gate, state = chose(gate, event.evidence.choice), recorded(state, event.evidence.choice)
+    if event.outcome in ("regression", "below-threshold", "futile"):
+        state = learned_from(state, gate)
         refused = identity(union(tuple(card.ops for card in gate.cards)))
         if gate.version == state.head.version.number:
             state = replace(state, head=replace(state.head, rejected=remember(state.head.rejected, refused)))
         if len(gate.cards) > 1:  # provisional: the halves go on
+            state = labelled(state, gate.choices, event.outcome, 0.0, gate.tokens)
             return replace(state, sweep=replace(sweep, groups=(*halves(gate.cards), *sweep.groups)))
-    return replace(all_closed(state, gate.cards, event.outcome), sweep=sweep)
+    return replace(gate_closed(state, gate, event.outcome), sweep=sweep)
 
 
 def _back(sweep: Sweep, gate: Gate) -> Sweep:
@@ -249,6 +268,8 @@ def requeue_stale(state: State) -> State:
     for at, gate in enumerate(sweep.gates):
         if gate.status == "stale" and gate.probe.open == 0 and len(gate.cards) == 1:
             rest = replace(sweep, gates=(*sweep.gates[:at], *sweep.gates[at + 1 :]))
+            card = gate.cards[0]
+            gate = replace(gate, cards=(replace(card, tokens=card.tokens + gate.tokens),))
             return requeue_stale(replace(state, sweep=_back(rest, gate)))
     return state
 

@@ -8,16 +8,19 @@ from typing import Literal, TypeAlias
 from agentdescent.artifact.diff import Ops, change, contradict, identity, union
 from agentdescent.budget.governor import fits, reservation
 from agentdescent.budget.usage import NOTHING, Amount
+from agentdescent.engine.contest import Bout, Dissolve, Enter, Lost, Ready, cheap_probe, contest, enter, known_of
+from agentdescent.engine.finishing import gate_order
 from agentdescent.engine.flow import in_progress
 from agentdescent.engine.path import gate_hold
 from agentdescent.engine.state import State, Version, version_of
 from agentdescent.engine.width import chunks, wide_enough
 from agentdescent.merge.card import Card, staleness, tolerance
-from agentdescent.merge.probe import Probe, next_slot
+from agentdescent.merge.contest import Candidate
+from agentdescent.merge.probe import next_slot
 from agentdescent.merge.rejected import contains
-from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
+from agentdescent.merge.scores import UNKNOWN, Scores, score_at
 from agentdescent.merge.sweep import Duel, Sweep, Trial, finished, halves
-from agentdescent.merge.verdict import Evidence, Outcome, StaleEvidence, SubsetEvidence
+from agentdescent.merge.verdict import Evidence, FailureEvidence, Outcome, StaleEvidence, SubsetEvidence
 from agentdescent.record import Record, replace
 
 MAX_REOPENED = 3
@@ -32,19 +35,22 @@ class Close(Record, frozen=True):
 
 
 class Put(Record, frozen=True):
-    """What is kept goes before the gate as one candidate; `hold` is what opening it earmarks."""
+    """What is kept goes before the gate as one candidate; `hold` is what opening it earmarks. `known`: scores that were
+    paid for already; `own`: failing tasks of the clusters that prompted it."""
 
     cards: tuple[Card, ...]
     ops: Ops
     version: Version
     order: tuple[int, ...]
     hold: Amount
+    known: Scores | None = None
+    own: tuple[int, ...] = ()
 
 
 class Measure(Record, frozen=True):
-    """An effect the trial or duel in progress wants: `task` indexes the run's tasks."""
+    """An effect the trial, duel or tournament in progress wants: `task` indexes the run's tasks."""
 
-    purpose: Literal["rebase", "conflict"]
+    purpose: Literal["rebase", "conflict", "tournament"]
     subject: int
     version: Version
     task: int
@@ -52,7 +58,7 @@ class Measure(Record, frozen=True):
     reserve: Amount
 
 
-Need: TypeAlias = Close | Put | Measure | None
+Need: TypeAlias = Close | Dissolve | Enter | Put | Measure | None
 
 
 def going_on(state: State) -> Sweep | None:
@@ -96,9 +102,11 @@ def settle(state: State, sweep: Sweep) -> tuple[Sweep, Need]:
     number = state.head.version.number
     while True:
         if sweep.trial is not None:
-            moved: Sweep | Close | Measure | None = _after_trial(state, sweep, sweep.trial)
+            moved: Sweep | Need = _after_trial(state, sweep, sweep.trial)
         elif sweep.duel is not None:
             moved = _after_duel(state, sweep, sweep.duel)
+        elif sweep.candidate is not None:
+            moved = _candidate(state, sweep, sweep.candidate)
         elif sweep.kept and sweep.kept[0].version != number:
             moved = replace(sweep, kept=(), intake=(*sweep.kept, *sweep.intake))
         elif sweep.intake:
@@ -106,10 +114,7 @@ def settle(state: State, sweep: Sweep) -> tuple[Sweep, Need]:
         elif len(sweep.gates) >= state.spec.open_gates:
             return sweep, None
         elif sweep.kept:
-            put = _put(state, sweep)
-            if not isinstance(put, Sweep):
-                return sweep, put
-            moved = put
+            moved = _put(state, sweep)
         elif sweep.groups:
             moved = replace(sweep, intake=sweep.groups[0], groups=sweep.groups[1:])
         else:
@@ -140,7 +145,7 @@ def _admit(state: State, sweep: Sweep) -> Sweep | Close:
     rival = next((kept for kept in sweep.kept if contradict(kept.ops, card.ops)), None)
     if rival is not None:
         intake = (card, *sweep.intake[1:])
-        theirs, ours = _cheap_probe(state, rival), _cheap_probe(state, card)
+        theirs, ours = cheap_probe(state, rival), cheap_probe(state, card)
         return replace(sweep, intake=intake, duel=Duel(rival.subject, theirs, ours, head.version.entries))
     return replace(sweep, intake=sweep.intake[1:], kept=(*sweep.kept, card))
 
@@ -148,13 +153,6 @@ def _admit(state: State, sweep: Sweep) -> Sweep | Close:
 def _trial(state: State, card: Card) -> Trial:
     known, head = score_at(state.head.train, state.position[card.task]), state.head.version
     return Trial(head.number, head.artifact, head.entries, before=None if known == UNKNOWN else known)
-
-
-def _cheap_probe(state: State, card: Card) -> Probe:
-    known = card.cheap if card.cheap_version == state.head.version.number else None
-    scores = known or blank(state.head.scores.size)
-    order = tuple(position for position in state.split.cheap if score_at(scores, position) == UNKNOWN)
-    return Probe(order, len(order), scores)
 
 
 def _after_trial(state: State, sweep: Sweep, trial: Trial) -> Sweep | Close | Measure | None:
@@ -223,7 +221,7 @@ def _with_change(state: State, card: Card) -> Version:
     return version_of(state.spec, head.number, change(head.entries, card.ops))
 
 
-def _put(state: State, sweep: Sweep) -> Put | Close | Sweep | None:
+def _put(state: State, sweep: Sweep) -> Sweep | Need:
     cards, head = sweep.kept, state.head
     if len(cards) > 1 and state.spec.fusion == "none":
         return replace(sweep, kept=(), groups=(*((card,) for card in cards), *sweep.groups))
@@ -236,22 +234,40 @@ def _put(state: State, sweep: Sweep) -> Put | Close | Sweep | None:
         if whole is not None:  # it holds what the others propose: it goes first, and alone
             others = tuple(card for card in cards if card is not whole)
             return replace(sweep, kept=(), groups=((whole,), others, *sweep.groups))
-    entries = change(head.version.entries, ops)
-    version = version_of(state.spec, head.version.number, entries)
-    known = known_scores(state, cards)
-    order = head.order if known is None else tuple(p for p in head.order if score_at(known, p) == UNKNOWN)
+    return _forward(state, sweep, ops)
+
+
+def _candidate(state: State, sweep: Sweep, candidate: Candidate) -> Sweep | Need:
+    move = contest(state, sweep, candidate)
+    match move:
+        case Bout():
+            task, attempt = state.split.heldout[move.slot.position], move.slot.attempt
+            return Measure("tournament", move.entrant.subject, move.version, task, attempt, move.reserve)
+        case Lost():
+            return Close(move.card, move.outcome, move.evidence)
+        case Ready():
+            return _forward(state, sweep, union(tuple(card.ops for card in sweep.kept)))
+        case _:
+            return move
+
+
+def _forward(state: State, sweep: Sweep, ops: Ops) -> Sweep | Need:
+    """What is kept goes before the gate, if that fits; a union with a tournament before it."""
+    cards, head, candidate = sweep.kept, state.head, sweep.candidate
+    version = version_of(state.spec, head.version.number, change(head.version.entries, ops))
+    known = known_of(state, sweep)
+    order, own = gate_order(state, cards)
+    if known is not None:
+        order = tuple(p for p in order if score_at(known, p) == UNKNOWN)
     hold = gate_hold(state, version.size, len(order))
     if fits(state.governor, hold):
-        return Put(cards, ops, version, order, hold)
+        if len(cards) > 1 and state.spec.tournament and candidate is None:
+            return enter(state, cards, version, hold)
+        return Put(cards, ops, version, order, hold, known, own)
     if sweep.gates or state.window.count:
         return None
+    if candidate is not None:
+        return Dissolve(candidate.subject, "failed", FailureEvidence("budget", "its gate does not fit the budget"))
     if len(cards) > 1:
         return replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups))
     return replace(sweep, kept=(), parked=(*sweep.parked, *cards))
-
-
-def known_scores(state: State, cards: tuple[Card, ...]) -> Scores | None:
-    """Held-out scores of a single card's candidate that a duel has paid for already."""
-    if len(cards) == 1 and cards[0].cheap_version == state.head.version.number:
-        return cards[0].cheap
-    return None

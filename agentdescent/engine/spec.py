@@ -35,13 +35,15 @@ class Spec(Record, frozen=True):
 
     `refresh_interval`: a worker keeps its copy of the head that many rounds. `wave_min`: a gate asks for at
     least so many outcomes at once. `attempts`: commands per slot. `screen`: a verified proposal that did not
-    gain is not merged. Of the continuous schedule: `merge_size`, proposals that a merge waits for while turns are
-    in progress; `async_ratio`, how many such merges the workers may be ahead; `window`, under ordered admission,
-    effects decided ahead of the answers, in multiples of `n_workers`. `samples`: proposals that one rollout may lead
-    to, one after another, while none is worth merging. `fusion_width`: proposals that a merge waits for and puts into
-    one gate. Shares of the token cap: from `soft_floor` on no
-    tournament is held, from `hard_floor` on nothing is self-verified. `projection`: where the run ends, at the last
-    path to a `verdict` or before a `round` that is not expected to fit. `call_budget`: of the replies to proposals.
+    gain is not merged. `tournament`: a union and its parts are compared on the cheap subset, and the best is put
+    forward, while less than `soft_floor` of the token cap is spent; from `hard_floor` on nothing is self-verified.
+    `futility`: a gate whose predicted probability of acceptance is below this is stopped, 0 for never; with probability
+    `finish_epsilon` it is completed anyway. Of the continuous schedule: `merge_size`, proposals that a merge waits for
+    while turns are in progress; `async_ratio`, how many such merges the workers may be ahead; `window`, under ordered
+    admission, effects decided ahead of the answers, in multiples of `n_workers`. `samples`: proposals that one rollout
+    may lead to, one after another, while none is worth merging. `fusion_width`: proposals that a merge waits for and
+    puts into one gate. `projection`: where the run ends, at the last path to a `verdict` or before a `round` that is
+    not expected to fit. `call_budget`: of the replies to proposals.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -78,6 +80,9 @@ class Spec(Record, frozen=True):
     projection: Projection = "verdict"
     diminishing_returns: DiminishingReturns | None = None
     call_budget: CallBudget | None = None
+    tournament: bool = False
+    futility: float = 0.0
+    finish_epsilon: float = 0.1
     allocator: Allocator | None = None
     sampling: Sampling = RoundRobin()
     samples: int = 1

@@ -32,6 +32,7 @@ from agentdescent.engine.flow import Flow, all_idle, lanes
 from agentdescent.engine.spec import Setup, Spec, Split
 from agentdescent.engine.window import Window, commands
 from agentdescent.merge.card import Card
+from agentdescent.merge.futility import Rates
 from agentdescent.merge.probe import Probe
 from agentdescent.merge.rejected import NONE, Rejected
 from agentdescent.merge.scores import Scores, blank
@@ -80,8 +81,8 @@ class Worker(Record, frozen=True):
     `State.expected`. `task` indexes the run's tasks, `score` in millionths, `size` bytes of the output. `subject`:
     its proposal while that is neither a card nor closed, else -1. `failure`: why the proposal cannot be had.
     `in_vain`: turns in a row whose rollout could not be had, -1 once one could, in all lanes of a worker and kept in
-    its first. At RETIRE_AFTER the worker, for which nothing has ever worked, is `retired` and starts no more.
-    `asked`: proposals that the rollout of this turn has led to.
+    its first. At RETIRE_AFTER the worker, for which nothing has ever worked, is `retired` and starts no more. `tokens`:
+    used in this turn, where an allocator asks. `asked`: proposals that the rollout of this turn has led to.
     """
 
     stage: Stage = "idle"
@@ -99,6 +100,7 @@ class Worker(Record, frozen=True):
     in_vain: int = 0
     advantage: float | None = None
     asked: int = 0
+    tokens: int = 0
 
 
 class Sizes(Record, frozen=True):
@@ -125,6 +127,14 @@ class Health(Record, frozen=True):
     fatal: str = ""
 
 
+class Kin(Record, frozen=True):
+    """Proposals of one task cluster: how many came to an outcome that is learned, and how many of those committed."""
+
+    cluster: str
+    commits: int = 0
+    closed: int = 0
+
+
 class State(Record, frozen=True):
     """See the head of this module. `solved_at`: the score in millionths from which a task is solved.
     `position[i]`: where task i stands in its part (train, held-out, test).
@@ -136,6 +146,7 @@ class State(Record, frozen=True):
     `clusters`, `taken` (turns by cluster), `tallies` (by train task), `yields`: where the sampler or the width of a
     fusion asks for them.
     `returns`: what tokens bought, by rounds or merges; `costs`: what rounds cost. Each only where the spec asks for it.
+    `kin`: what became of proposals, by cluster; `rates`: what gates brought.
     """
 
     spec: Spec
@@ -180,6 +191,8 @@ class State(Record, frozen=True):
     learned: Learned = Learned()
     returns: Returns = Returns()
     costs: Rounds = Rounds()
+    kin: tuple[Kin, ...] = ()
+    rates: Rates = Rates()
     closing: StopReason | None = None
     interrupted: InterruptReason | None = None
     stopped: Stopped | None = None

@@ -35,6 +35,7 @@ from agentdescent.engine.event import (
 from agentdescent.engine.merge_facts import committed, decided_gate, decided_measure, gate_opened, judged
 from agentdescent.engine.path import gate_cost, sizes_of, test_cost
 from agentdescent.engine.scoring import asked_anew, decided_score, hold_test, test_probe
+from agentdescent.engine.spend_facts import decided_bout, merge_skipped
 from agentdescent.engine.state import Head, State
 from agentdescent.engine.turn import decided_propose, decided_turn, decided_verify, revived, skipped
 from agentdescent.engine.window import put
@@ -62,7 +63,7 @@ def apply(state: State, event: Event) -> State:
         case Started():
             after = _started(state, event)
         case Skipped():
-            after = skipped(state, event)
+            after = skipped(state, event) if event.purpose == "verify" else merge_skipped(state, event)
         case GateOpened():
             after = gate_opened(state, event)
         case Judged():
@@ -160,7 +161,9 @@ def _decided(state: State, event: Decided) -> State:
             return decided_score(state, event, command)
         case "rebase" | "conflict":
             return decided_measure(before, state, event, command)
-        case "propose" | "tournament" | "audit" | "score":
+        case "tournament":
+            return decided_bout(before, state, event, command)
+        case "propose" | "audit" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)

@@ -278,8 +278,8 @@ def proposed(state: State, event: Proposed, index: int) -> State:
     card = Card(
         worker.subject, index, worker.task, worker.rollout, version.number, event.ops, identity(event.ops), worker.score
     )
-    if worker.advantage is not None:
-        card = replace(card, advantage=worker.advantage)
+    if worker.advantage is not None or worker.tokens:
+        card = replace(card, advantage=worker.advantage, tokens=worker.tokens)
     ready = replace(worker, stage="proposed", attempt=0, card=card)
     if state.health.refused:
         state = replace(state, health=replace(state.health, refused=0))

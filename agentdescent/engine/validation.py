@@ -101,6 +101,9 @@ def _check_spec(spec: Spec) -> None:
         raise UsageError(f"sampling.pending is {spec.sampling.pending!r}: it must be in [0, 1)")
     if spec.fusion == "none" and spec.fusion_width not in ("all", 1):
         raise UsageError(f'fusion_width is {spec.fusion_width!r} and fusion "none": leave one of them out')
+    for name, chance in (("futility", spec.futility), ("finish_epsilon", spec.finish_epsilon)):
+        if not 0 <= chance < 1:
+            raise UsageError(f"{name} is {chance!r}: it must be a probability from 0 to below 1")
     if type(spec.seed) is not int:
         raise UsageError(f"seed is {spec.seed!r}: it must be a whole number")
     if spec.target is not None and not 0 < spec.target <= 1:

@@ -10,6 +10,7 @@ from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import Decided
 from agentdescent.engine.state import State
 from agentdescent.errors import IllegalEvent
+from agentdescent.merge.contest import entrant_of
 
 
 def entries_for(state: State, decided: Decided) -> Entries:
@@ -38,7 +39,12 @@ def entries_for(state: State, decided: Decided) -> Entries:
                 for card in (*state.sweep.intake, *state.sweep.kept):
                     if measured is not None and card.subject == decided.subject:
                         return change(measured.entries, card.ops)
-            case "base" | "rollout" | "propose" | "verify" | "tournament" | "audit" | "score" | "test":
+            case "tournament":
+                candidate = state.sweep.candidate
+                entrant = None if candidate is None else entrant_of(candidate, decided.subject)
+                if entrant is not None:
+                    return entrant.entries
+            case "base" | "rollout" | "propose" | "verify" | "audit" | "score" | "test":
                 pass
             case _:
                 assert_never(command.purpose)

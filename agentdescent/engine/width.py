@@ -69,7 +69,7 @@ def card_waits(state: State) -> State:
     return replace(state, yields=replace(state.yields, cards=state.yields.cards + 1))
 
 
-def gate_closed(state: State, gate: Gate) -> State:
+def gate_measured(state: State, gate: Gate) -> State:
     """A gate has its verdict: what its cards mended and lost, as far as it was asked."""
     if state.spec.fusion_width != "adaptive":
         return state

@@ -19,7 +19,7 @@ class Card(Record, frozen=True):
     neither was made. Both in millionths. `cheap`: held-out scores of the head with this change alone, valid for
     head version `cheap_version`. `reopened`: how often the head moved under its gate. `verifying`: its self-verify
     is not answered yet, and it does not wait for merge. `advantage`: of the rollout that prompted it. `choices`: what
-    the allocator chose about it.
+    the allocator chose about it. `tokens`: used for it, from its rollout on.
     """
 
     subject: int
@@ -37,6 +37,7 @@ class Card(Record, frozen=True):
     verifying: bool = False
     advantage: float | None = None
     choices: tuple[Choice, ...] = ()
+    tokens: int = 0
 
 
 def tolerance(blast_radius: float) -> int:

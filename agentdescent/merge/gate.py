@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from agentdescent.allocation.choice import Choice
 from agentdescent.artifact.diff import Entries
 from agentdescent.budget.usage import Amount
 from agentdescent.merge.acceptance import MILLION, accepts, probability
@@ -18,6 +19,7 @@ from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record, replace
 
+CHECK_EVERY = 8
 Status: TypeAlias = Literal["open", "accepted", "rejected", "failed", "won", "stale"]
 
 
@@ -26,6 +28,9 @@ class Gate(Record, frozen=True):
 
     `gain`, `loss`: against `base`, over the tasks answered. `best`: what the tasks not answered could gain.
     `prefix[i]`: sum of base scores of the first i tasks of the order. `hold`: the earmark that is left.
+    `choices`, `tokens`: of a union, what was chosen about it and used for it; a single card has its own.
+    `own`: positions of failing tasks of the clusters that prompted it; `check_at`: how many tasks of the order are
+    asked before the next prediction, -1 for none; `checking`: that is due.
     `safe`, `lost`: (gain, loss) points known to be accepted / not accepted, which spare most evaluations of P.
     """
 
@@ -50,6 +55,11 @@ class Gate(Record, frozen=True):
     safe: tuple[int, int] | None = None
     lost: tuple[int, int] | None = None
     status: Status = "open"
+    choices: tuple[Choice, ...] = ()
+    tokens: int = 0
+    own: tuple[int, ...] = ()
+    check_at: int = -1
+    checking: bool = False
 
 
 def informative(base: Scores) -> tuple[int, ...]:
@@ -64,8 +74,9 @@ def prefix_sums(base: Scores, order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sums)
 
 
-def open_gate(gate: Gate, known: Scores | None) -> Gate:
-    """Start: take over the scores that are `known` already, then ask for the first wave."""
+def open_gate(gate: Gate, known: Scores | None, *, checks: bool = False) -> Gate:
+    """Start: take over the scores that are `known` already, then ask for the first wave. `checks`: stop when a
+    prediction says so."""
     probe = gate.probe
     if known is not None and known.count:
         order = tuple(position for position in probe.order if score_at(known, position) == UNKNOWN)
@@ -77,6 +88,8 @@ def open_gate(gate: Gate, known: Scores | None) -> Gate:
             gain=sum(max(0, score_at(known, p) - score_at(gate.base, p)) for p in seen),
             loss=sum(max(0, score_at(gate.base, p) - score_at(known, p)) for p in seen),
         )
+    if checks:
+        gate = replace(gate, check_at=first_check(gate.probe.scores.count, len(gate.own), unanswered(gate)))
     best = len(gate.probe.order) * MILLION - gate.prefix[-1]
     return weigh(replace(gate, best=best))
 
@@ -106,12 +119,46 @@ def weigh(gate: Gate) -> Gate:
         won = accepts(gate.gain, gate.loss, gate.weight_gain, gate.weight_loss, gate.bar)
         return replace(gate, status="accepted" if won else "rejected")
     if not gate.curtail:
-        return replace(gate, probe=replace(probe, limit=len(probe.order)))
+        return _widen(gate, left)
     gate, hopeful = _accepts(gate, gate.gain + gate.best, gate.loss)
     if not hopeful:
         return replace(gate, status="rejected")
+    if probe.asked == gate.check_at:
+        return replace(gate, checking=True)
     gate, wave = _wave(gate, left)
-    return replace(gate, probe=replace(probe, limit=probe.asked + min(left, max(wave, gate.wave_min))))
+    return _widen(gate, min(left, max(wave, gate.wave_min)))
+
+
+def _widen(gate: Gate, wave: int) -> Gate:
+    """Ask for so many more, but not beyond the next check."""
+    probe, limit = gate.probe, gate.probe.asked + wave
+    if gate.check_at < 0:
+        return replace(gate, probe=replace(probe, limit=limit))
+    if probe.asked == gate.check_at:
+        return replace(gate, checking=True)
+    return replace(gate, probe=replace(probe, limit=min(limit, gate.check_at)))
+
+
+def checked(gate: Gate, *, again: bool) -> Gate:
+    """Go on after a check, and unless it was the last one come to the next."""
+    at = next_check(gate.probe.asked, unanswered(gate)) if again else -1
+    return weigh(replace(gate, checking=False, check_at=at))
+
+
+def first_check(known: int, own: int, left: int) -> int:
+    """After how many tasks of an order that begins with `left` of `own` tasks, when `known` scores are there."""
+    enough = max(0, CHECK_EVERY - known)
+    return min(left, enough) if own else enough
+
+
+def next_check(asked: int, left: int) -> int:
+    """The end of the tasks the order begins with, or CHECK_EVERY outcomes later, whichever comes first."""
+    return asked + (min(left, CHECK_EVERY) if left else CHECK_EVERY)
+
+
+def unanswered(gate: Gate) -> int:
+    """How many of the tasks of the prompting clusters have no score yet."""
+    return sum(score_at(gate.probe.scores, position) == UNKNOWN for position in gate.own)
 
 
 def _wave(gate: Gate, left: int) -> tuple[Gate, int]:

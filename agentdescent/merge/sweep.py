@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agentdescent.artifact.diff import Entries
 from agentdescent.merge.card import Card
+from agentdescent.merge.contest import Candidate
 from agentdescent.merge.gate import Gate
 from agentdescent.merge.probe import Probe
 from agentdescent.merge.verdict import FailureEvidence
@@ -43,7 +44,8 @@ class Duel(Record, frozen=True):
 
 class Sweep(Record, frozen=True):
     """`version`: the head's when the sweep began, against which staleness is judged. `parked`: cards whose next
-    stage does not fit the budget; they stay open for the next sweep. `committed`: whether anything was."""
+    stage does not fit the budget; they stay open for the next sweep. `candidate`: what is kept, once it has a number.
+    `committed`: whether anything was."""
 
     version: int
     groups: tuple[tuple[Card, ...], ...]
@@ -54,6 +56,7 @@ class Sweep(Record, frozen=True):
     duel: Duel | None = None
     gates: tuple[Gate, ...] = ()
     committed: bool = False
+    candidate: Candidate | None = None
 
 
 def finished(sweep: Sweep) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from agentdescent.allocation.choice import Choice
 from agentdescent.allocation.outcomes import Outcome
 from agentdescent.record import Record
 
@@ -18,6 +19,19 @@ class GateEvidence(Record, frozen=True, tag="gate"):
     bar: int
     answered: int
     total: int
+    split: bool = False
+
+
+class FutilityEvidence(Record, frozen=True, tag="futility"):
+    """A gate stopped by prediction. Sums as of a gate; `acceptance`: predicted probability, in millionths. `choice`: to
+    stop, with its propensity."""
+
+    gain: int
+    loss: int
+    acceptance: int
+    answered: int
+    total: int
+    choice: Choice
     split: bool = False
 
 
@@ -50,11 +64,14 @@ class FailureEvidence(Record, frozen=True, tag="failure"):
     message: str
 
 
-Evidence: TypeAlias = GateEvidence | SubsetEvidence | StaleEvidence | VerifyEvidence | FailureEvidence
+Evidence: TypeAlias = (
+    GateEvidence | FutilityEvidence | SubsetEvidence | StaleEvidence | VerifyEvidence | FailureEvidence
+)
 
 __all__ = [
     "Evidence",
     "FailureEvidence",
+    "FutilityEvidence",
     "GateEvidence",
     "Outcome",
     "StaleEvidence",

@@ -23,6 +23,7 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.state import State
 from agentdescent.history.log import read
+from tests.engine.spends import spending_job
 from tests.strategies import Job, any_job, raised
 from tests.world import KINDS, Watch, lines, opened, play
 
@@ -37,7 +38,7 @@ class Driver(RuleBasedStateMachine):
         self.log: list[Event] = []
         self.state: State | None = None
 
-    @initialize(job=any_job(failing=False))
+    @initialize(job=st.one_of(any_job(failing=False), spending_job(failing=False)))
     def begin(self, job: Job) -> None:
         self.spec, self.setup, self.world = job
         self.state = initial(self.spec, self.setup)
