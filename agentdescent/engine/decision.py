@@ -143,7 +143,8 @@ def _next(state: State, draw: Draw) -> Decision | None:
         if event is not None or window.count:
             return event
         sweep = begin(state)
-        if sweep is None and state.cards and _ended(state) is None:  # too few for a gate: another round first
+        if sweep is None and state.cards and _ended(state) is None and affords_round(state):
+            # Too few for a gate: another round first.
             event = start_turn(state, 0, state.round + 1, draw)
             if event is not None:
                 return event

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 from agentdescent.allocation.choice import Choice
 from agentdescent.engine.event import Event, Judged, Stopped
-from agentdescent.merge.verdict import Outcome
+from agentdescent.merge.verdict import FutilityEvidence, Outcome
 
 
 def choice_of(event: Event) -> Choice | None:
     """The choice of the allocator that was recorded with an event, of whatever kind."""
+    if isinstance(event, Judged) and isinstance(event.evidence, FutilityEvidence):
+        return event.evidence.choice
     found = getattr(event, "choice", None)
     return found if isinstance(found, Choice) else None
 
