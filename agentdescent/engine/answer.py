@@ -6,6 +6,7 @@ from typing import assert_never
 
 from agentdescent import vector
 from agentdescent.budget.governor import Kind, Purpose, abandon, settle, untold
+from agentdescent.engine.auditing import audit_failed, audit_scored
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import (
     Abandoned,
@@ -121,7 +122,9 @@ def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvid
             return score_failed(state, decided, command, attempt, why)
         case "rebase" | "conflict":
             return measure_failed(state, decided, command, attempt, why)
-        case "propose" | "tournament" | "audit" | "score":
+        case "audit":
+            return audit_failed(state, decided, command, attempt, why)
+        case "propose" | "tournament" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)
@@ -143,7 +146,9 @@ def _rolled_out(state: State, event: RolledOut, decided: Decided, command: Rollo
             return scored(state, event, command, bar)
         case "rebase" | "conflict":
             return measured(state, event, decided, command, bar)
-        case "propose" | "tournament" | "audit" | "score":
+        case "audit":
+            return audit_scored(state, event, decided, command)
+        case "propose" | "tournament" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)

@@ -15,6 +15,7 @@ from agentdescent.budget.governor import Caps, Purpose
 from agentdescent.budget.usage import Amount, Usage
 from agentdescent.engine.command import Command
 from agentdescent.engine.spec import Setup, Spec, Split
+from agentdescent.merge.unpaired import Prior
 from agentdescent.merge.verdict import Evidence
 from agentdescent.merge.verdict import Outcome as Label
 from agentdescent.record import Record
@@ -82,7 +83,8 @@ class GateOpened(Record, frozen=True, tag="gate-opened"):
 
     `weight_gain`, `weight_loss`: evidence of self-verify, in millionths. `bar`: probability in millionths.
     `size`: UTF-8 bytes of the candidate's rendering. `held`: the earmark of its remaining worst case,
-    which includes what testing it would cost more than testing the head.
+    which includes what testing it would cost more than testing the head, and its audit. `prior`: of the unpaired rule;
+    None: paired. `audit`: oracle calls set aside, 0 when its budget does not cover the audit; None: none is wanted.
     """
 
     subject: int
@@ -95,6 +97,8 @@ class GateOpened(Record, frozen=True, tag="gate-opened"):
     weight_loss: int
     bar: int
     held: Amount
+    prior: Prior | None = None
+    audit: int | None = None
 
 
 class Judged(Record, frozen=True, tag="judged"):

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from agentdescent.budget.usage import NOTHING
 from agentdescent.engine.asking import ask_rollout
+from agentdescent.engine.audit_decision import accepted
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import (
     Committed,
@@ -15,9 +16,10 @@ from agentdescent.engine.event import (
     Judged,
 )
 from agentdescent.engine.merge_needs import Close, Measure, Put, settle
+from agentdescent.engine.oracle import audit_calls
 from agentdescent.engine.state import State, Version
-from agentdescent.merge.acceptance import bar, verify_weights
-from agentdescent.merge.gate import Gate, evidence, fell
+from agentdescent.merge.acceptance import Unpaired, bar, verify_weights
+from agentdescent.merge.gate import Gate, busy, evidence, fell
 from agentdescent.merge.probe import next_slot
 from agentdescent.merge.sweep import Sweep
 from agentdescent.merge.verdict import FailureEvidence, Outcome
@@ -48,7 +50,8 @@ def merge_step(state: State, sweep: Sweep) -> Decision | None:
 def verdict(state: State) -> Decision | None:
     """What the first gate that asks for nothing more has come to."""
     gates = () if state.sweep is None else state.sweep.gates
-    return next((_gate(state, gate) for gate in gates if gate.status not in ("open", "stale")), None)
+    events = (_gate(state, gate) for gate in gates if gate.status not in ("open", "stale"))
+    return next((event for event in events if not isinstance(event, Decided | None)), None)
 
 
 def _open(state: State, put: Put) -> GateOpened:
@@ -66,6 +69,8 @@ def _open(state: State, put: Put) -> GateOpened:
         loss,
         bar(state.spec.acceptance, head.number),
         put.hold,
+        state.prior if isinstance(state.spec.acceptance, Unpaired) else None,
+        audit_calls(state),
     )
 
 
@@ -78,14 +83,14 @@ def _gate(state: State, gate: Gate) -> Decision | None:
         case "won":
             return Committed(gate.subject, gate.version, gate.artifact, gate.probe.scores.total)
         case "accepted":
-            return Judged(gate.subject, "committed", contributors, evidence(gate))
+            return accepted(state, gate, contributors)
         case "rejected":
             outcome: Outcome = "regression" if fell(gate) else "below-threshold"
             return Judged(gate.subject, outcome, (), evidence(gate, split=not single))
         case "failed":
             return Judged(gate.subject, "failed", contributors, gate.probe.failure)
         case "stale":
-            return None if gate.probe.open else Judged(gate.subject, "cas-conflict")
+            return None if busy(gate) else Judged(gate.subject, "cas-conflict")
         case _:
             assert_never(gate.status)
 

@@ -15,13 +15,15 @@ from agentdescent.engine.event import (
     Judged,
     RolledOut,
 )
+from agentdescent.engine.lesson import taught
 from agentdescent.engine.merge_needs import Close, Measure, Put, begin, known_scores
 from agentdescent.engine.merge_needs import settle as settle_sweep
 from agentdescent.engine.scoring import hold_test, pay
 from agentdescent.engine.state import Head, State, Version, quiet_merges
 from agentdescent.engine.turn import turn_over
 from agentdescent.errors import IllegalEvent
-from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums
+from agentdescent.merge.audit import Audited, Auditing
+from agentdescent.merge.gate import Gate, busy, fresh_probe, informative, open_gate, prefix_sums
 from agentdescent.merge.probe import Slot, answer, ask, fail
 from agentdescent.merge.rejected import remember
 from agentdescent.merge.scores import Scores, blank, record
@@ -157,6 +159,8 @@ def gate_opened(state: State, event: GateOpened) -> State:
         hold=event.held,
         curtail=state.spec.curtail,
         wave_min=state.spec.wave_min,
+        prior=event.prior,
+        audit=None if event.audit is None else Auditing(event.audit),
     )
     gate = open_gate(gate, known_scores(state, need.cards))
     return replace(
@@ -208,6 +212,7 @@ def _without(state: State, sweep: Sweep, subject: int) -> Sweep:
 
 
 def _gate_judged(state: State, event: Judged, sweep: Sweep, at: int, gate: Gate) -> State:
+    state = taught(state, gate, event.outcome)
     if event.outcome == "committed":
         return replace(
             all_closed(state, gate.cards, event.outcome), sweep=with_gate(sweep, at, replace(gate, status="won"))
@@ -216,11 +221,13 @@ def _gate_judged(state: State, event: Judged, sweep: Sweep, at: int, gate: Gate)
     if event.outcome == "cas-conflict":
         return replace(state, sweep=_back(sweep, gate))
     state = replace(state, governor=release(state.governor, gate.hold))
-    if event.outcome in ("regression", "below-threshold"):
+    if event.outcome in ("regression", "below-threshold", "oracle-rejected"):
         refused = identity(union(tuple(card.ops for card in gate.cards)))
         if gate.version == state.head.version.number:
             state = replace(state, head=replace(state.head, rejected=remember(state.head.rejected, refused)))
-        if len(gate.cards) > 1:  # provisional: the halves go on
+        if event.outcome == "oracle-rejected":
+            sweep = replace(sweep, vetoed=True)
+        elif len(gate.cards) > 1:  # provisional: the halves go on
             return replace(state, sweep=replace(sweep, groups=(*halves(gate.cards), *sweep.groups)))
     return replace(all_closed(state, gate.cards, event.outcome), sweep=sweep)
 
@@ -237,7 +244,7 @@ def requeue_stale(state: State) -> State:
     if sweep is None:
         return state
     for at, gate in enumerate(sweep.gates):
-        if gate.status == "stale" and gate.probe.open == 0 and len(gate.cards) == 1:
+        if gate.status == "stale" and not busy(gate) and len(gate.cards) == 1:
             rest = replace(sweep, gates=(*sweep.gates[:at], *sweep.gates[at + 1 :]))
             return requeue_stale(replace(state, sweep=_back(rest, gate)))
     return state
@@ -266,6 +273,9 @@ def committed(state: State, event: Committed) -> State:
             prefix_sums(scores, order),
         ),
         testing=None,
+        audited=Audited()
+        if gate.audit is None or gate.audit.own is None
+        else Audited(gate.artifact, gate.audit.own.scores),
         improved_round=state.round if scores.total > head.scores.total else state.improved_round,
         sweep=replace(sweep, gates=tuple(others), committed=True),
     )

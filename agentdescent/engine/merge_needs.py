@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 from agentdescent.artifact.diff import Ops, change, contradict, identity, union
 from agentdescent.budget.governor import fits, reservation
-from agentdescent.budget.usage import NOTHING, Amount
+from agentdescent.budget.usage import NOTHING, Amount, add
 from agentdescent.engine.flow import in_progress
-from agentdescent.engine.path import gate_hold
+from agentdescent.engine.path import audit_hold, gate_hold
 from agentdescent.engine.state import State, Version, version_of
 from agentdescent.merge.card import Card, staleness, tolerance
 from agentdescent.merge.probe import Probe, next_slot
@@ -235,7 +235,7 @@ def _put(state: State, sweep: Sweep) -> Put | Close | Sweep | None:
     version = version_of(state.spec, head.version.number, entries)
     known = known_scores(state, cards)
     order = head.order if known is None else tuple(p for p in head.order if score_at(known, p) == UNKNOWN)
-    hold = gate_hold(state, version.size, len(order))
+    hold = add(gate_hold(state, version.size, len(order)), audit_hold(state, version.size))
     if fits(state.governor, hold):
         return Put(cards, ops, version, order, hold)
     if sweep.gates or state.window.count:

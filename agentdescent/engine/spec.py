@@ -11,6 +11,7 @@ from agentdescent.artifact.strategy import AppendRules, Strategy
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Tariff
 from agentdescent.merge.acceptance import Acceptance, Paired
+from agentdescent.merge.audit import Audit
 from agentdescent.record import Record
 
 RULES = 1
@@ -31,7 +32,8 @@ class Spec(Record, frozen=True):
     least so many outcomes at once. `attempts`: commands per slot. `screen`: a verified proposal that did not
     gain is not merged. Of the continuous schedule: `merge_size`, proposals that a merge waits for while turns are
     in progress; `async_ratio`, how many such merges the workers may be ahead; `window`, under ordered admission,
-    effects decided ahead of the answers, in multiples of `n_workers`.
+    effects decided ahead of the answers, in multiples of `n_workers`. `oracle_budget`: calls of the oracle, 0 for none;
+    `audit`: when it is asked.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -65,6 +67,8 @@ class Spec(Record, frozen=True):
     patience: int | None = None
     hard_floor: float = 0.9
     allocator: Allocator | None = None
+    oracle_budget: int = 0
+    audit: Audit = Audit()
     rules: int = RULES
 
 
@@ -80,7 +84,7 @@ class TaskInfo(Record, frozen=True):
 class Setup(Record, frozen=True):
     """What the run was given: ordered tasks, the start artifact, what calls can cost, who answers.
 
-    `agent` and `scorer` name the ports, so that a resume with others is refused.
+    `agent`, `scorer` and `oracle` name the ports, so that a resume with others is refused.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -88,6 +92,7 @@ class Setup(Record, frozen=True):
     tariff: Tariff = Tariff()
     agent: str = ""
     scorer: str = ""
+    oracle: str = ""
 
 
 class Split(Record, frozen=True):

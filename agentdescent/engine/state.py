@@ -28,11 +28,13 @@ from agentdescent.engine.event import InterruptReason, Stopped, StopReason
 from agentdescent.engine.flow import Flow, all_idle, lanes
 from agentdescent.engine.spec import Setup, Spec, Split
 from agentdescent.engine.window import Window, commands
+from agentdescent.merge.audit import Audited
 from agentdescent.merge.card import Card
 from agentdescent.merge.probe import Probe
 from agentdescent.merge.rejected import NONE, Rejected
 from agentdescent.merge.scores import Scores, blank
 from agentdescent.merge.sweep import Sweep
+from agentdescent.merge.unpaired import Prior
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import Record
 from agentdescent.search.advantage import Groups
@@ -125,7 +127,8 @@ class State(Record, frozen=True):
     `workers`: one a lane. `ready`: lanes with something to decide. Rounds: `cursor`, the first worker that may still
     start in this `round`. Continuous: `flow`, which lanes may start a turn; every n_workers turns are a round.
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
-    head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit.
+    head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit
+    or a veto. `prior`, `trust`: what completed gates taught. `audited`: what the oracle said of the head.
     """
 
     spec: Spec
@@ -164,6 +167,10 @@ class State(Record, frozen=True):
     health: Health = Health()
     groups: Groups = ()
     learned: Learned = Learned()
+    cheap: Sizes = Sizes()
+    prior: Prior = Prior()
+    trust: float = 1.0
+    audited: Audited = Audited()
     closing: StopReason | None = None
     interrupted: InterruptReason | None = None
     stopped: Stopped | None = None
@@ -187,6 +194,7 @@ def initial(spec: Spec, setup: Setup) -> State:
         flow=all_idle(spec),
         cursor=spec.n_workers,
         solved_at=round(spec.solved_threshold * 1_000_000),
+        trust=spec.audit.start,
     )
 
 
@@ -201,7 +209,7 @@ def caps(state: State) -> Caps:
 
 
 def quiet_merges(state: State) -> int:
-    """Merges in a row without a commit, the last one that is over included."""
+    """Merges in a row without a commit or a veto, the last one that is over included."""
     if state.sweep is None:
         return state.quiet
-    return 0 if state.sweep.committed else state.quiet + 1
+    return 0 if state.sweep.committed or state.sweep.vetoed else state.quiet + 1

@@ -12,6 +12,7 @@ from typing import assert_never
 from agentdescent.budget.governor import fits, hold
 from agentdescent.budget.usage import NOTHING, add
 from agentdescent.engine.answer import answered
+from agentdescent.engine.auditing import audit_skipped, decided_audit
 from agentdescent.engine.command import Propose
 from agentdescent.engine.event import (
     Abandoned,
@@ -59,7 +60,7 @@ def apply(state: State, event: Event) -> State:
         case Started():
             after = _started(state, event)
         case Skipped():
-            after = skipped(state, event)
+            after = audit_skipped(state, event) if event.purpose == "audit" else skipped(state, event)
         case GateOpened():
             after = gate_opened(state, event)
         case Judged():
@@ -97,6 +98,7 @@ def _started(state: State, event: Started) -> State:
         head=head,
         heldout=sizes_of(setup, split.heldout),
         test=sizes_of(setup, split.test),
+        cheap=sizes_of(setup, tuple(split.heldout[position] for position in split.cheap)),
         base=Probe(order, len(order), head.scores),
         testing=test_probe(len(split.test)),
     )
@@ -150,7 +152,9 @@ def _decided(state: State, event: Decided) -> State:
             return decided_score(state, event, command)
         case "rebase" | "conflict":
             return decided_measure(before, state, event, command)
-        case "propose" | "tournament" | "audit" | "score":
+        case "audit":
+            return decided_audit(state, event, command)
+        case "propose" | "tournament" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)

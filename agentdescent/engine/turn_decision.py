@@ -21,7 +21,7 @@ from agentdescent.engine.event import (
     Skipped,
 )
 from agentdescent.engine.flow import next_round, within_bound
-from agentdescent.engine.path import affords_turn, gate_cost, worker_path
+from agentdescent.engine.path import affords_turn, verdict_cost, worker_path
 from agentdescent.engine.state import State, Version, Worker, version_of
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
@@ -110,7 +110,7 @@ def _ask_verify(
     event = ask_rollout(state, "verify", changed, card.task, attempt=worker.attempt, worker=index, subject=card.subject)
     if event is None:
         return Skipped("verify", card.subject, "unaffordable")
-    needed = add(event.command.reserve, gate_cost(state, state.head.version.size))
+    needed = add(event.command.reserve, verdict_cost(state, state.head.version.size))
     if not affords_turn(state, needed):
         return Skipped("verify", card.subject, "unaffordable")
     return event if choice is None else replace(event, choice=choice)

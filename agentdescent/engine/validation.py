@@ -16,6 +16,7 @@ from agentdescent.engine.spec import RULES, Setup, Spec, TaskInfo
 from agentdescent.engine.split import part_sizes
 from agentdescent.engine.state import initial
 from agentdescent.errors import UsageError
+from agentdescent.merge.audit import check as check_audit
 from agentdescent.record import replace
 
 MIN_TASKS = 4
@@ -74,6 +75,7 @@ def _check_spec(spec: Spec) -> None:
         ("open_gates", spec.open_gates, 1),
         ("cheap_size", spec.cheap_size, 1),
         ("attempts", spec.attempts, 1),
+        ("oracle_budget", spec.oracle_budget, 0),
     ):
         if type(number) is not int or number < least:
             raise UsageError(f"{name} is {number!r}: it must be a whole number of at least {least}")
@@ -83,6 +85,10 @@ def _check_spec(spec: Spec) -> None:
     for name, fraction in (("solved_threshold", spec.solved_threshold), ("hard_floor", spec.hard_floor)):
         if not 0 < fraction <= 1:
             raise UsageError(f"{name} is {fraction!r}: it must be in (0, 1]")
+    rule = spec.acceptance
+    if not (0 < rule.floor <= 1 and 0 < rule.start <= 1 and rule.half_life > 0):
+        raise UsageError(f"acceptance is {rule!r}: start and floor must be in (0, 1], half_life above 0")
+    check_audit(spec.audit)
     if type(spec.seed) is not int:
         raise UsageError(f"seed is {spec.seed!r}: it must be a whole number")
     if spec.target is not None and not 0 < spec.target <= 1:
@@ -92,6 +98,10 @@ def _check_spec(spec: Spec) -> None:
 
 
 def _check_tasks(spec: Spec, setup: Setup) -> None:
+    if spec.oracle_budget and not setup.oracle:
+        raise UsageError(
+            f"oracle_budget is {spec.oracle_budget}, and there is no oracle: give oracle=, a second scorer"
+        )
     n = len(setup.tasks)
     if n < MIN_TASKS:
         raise UsageError(f"{n} tasks: at least {MIN_TASKS} are needed, to train on some and decide on others")
@@ -140,8 +150,9 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
     state = replace(
         state,
         setup=replace(setup, tasks=(smallest,)),
-        split=replace(state.split, train=(0,)),
+        split=replace(state.split, train=(0,), cheap=tuple(range(min(heldout, spec.cheap_size)))),
         heldout=sizes,
+        cheap=sizes_of(setup, tuple(largest[: min(heldout, spec.cheap_size)])),
     )
     path = cheapest_path(state)
     caps = spec.caps

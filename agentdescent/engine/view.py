@@ -25,10 +25,12 @@ def entries_for(state: State, decided: Decided) -> Entries:
             return worker.copy.entries
     if isinstance(command, Rollout) and state.sweep is not None:
         match command.purpose:
-            case "gate":
+            case "gate" | "audit":
                 for gate in state.sweep.gates:
                     if gate.subject == decided.subject:
-                        return gate.entries
+                        audit = gate.audit
+                        of_head = audit is not None and command.artifact == audit.artifact
+                        return audit.entries if audit is not None and of_head else gate.entries
             case "rebase" | "conflict":
                 # The head may have moved since: what is measured is a change to the head it was decided against.
                 trial, duel = state.sweep.trial, state.sweep.duel
@@ -38,7 +40,7 @@ def entries_for(state: State, decided: Decided) -> Entries:
                 for card in (*state.sweep.intake, *state.sweep.kept):
                     if measured is not None and card.subject == decided.subject:
                         return change(measured.entries, card.ops)
-            case "base" | "rollout" | "propose" | "verify" | "tournament" | "audit" | "score" | "test":
+            case "base" | "rollout" | "propose" | "verify" | "tournament" | "score" | "test":
                 pass
             case _:
                 assert_never(command.purpose)

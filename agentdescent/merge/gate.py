@@ -11,10 +11,13 @@ from typing import Literal, TypeAlias
 
 from agentdescent.artifact.diff import Entries
 from agentdescent.budget.usage import Amount
-from agentdescent.merge.acceptance import MILLION, accepts, probability
+from agentdescent.merge import rule
+from agentdescent.merge.acceptance import MILLION
+from agentdescent.merge.audit import Auditing, open_calls
 from agentdescent.merge.card import Card
 from agentdescent.merge.probe import Probe, answer, idle
 from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
+from agentdescent.merge.unpaired import Prior
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record, replace
 
@@ -26,7 +29,8 @@ class Gate(Record, frozen=True):
 
     `gain`, `loss`: against `base`, over the tasks answered. `best`: what the tasks not answered could gain.
     `prefix[i]`: sum of base scores of the first i tasks of the order. `hold`: the earmark that is left.
-    `safe`, `lost`: (gain, loss) points known to be accepted / not accepted, which spare most evaluations of P.
+    `safe`, `lost`: places (gain, loss) known to be accepted / not accepted, which spare most evaluations of P.
+    `prior`: of the unpaired rule, as it was when the gate opened; None: paired. `audit`: what is to follow acceptance.
     """
 
     subject: int
@@ -50,6 +54,8 @@ class Gate(Record, frozen=True):
     safe: tuple[int, int] | None = None
     lost: tuple[int, int] | None = None
     status: Status = "open"
+    prior: Prior | None = None
+    audit: Auditing | None = None
 
 
 def informative(base: Scores) -> tuple[int, ...]:
@@ -103,7 +109,7 @@ def weigh(gate: Gate) -> Gate:
         return replace(gate, status="failed")
     left = len(probe.order) - probe.asked
     if left == 0:
-        won = accepts(gate.gain, gate.loss, gate.weight_gain, gate.weight_loss, gate.bar)
+        won = accepts(gate, gate.gain, gate.loss)
         return replace(gate, status="accepted" if won else "rejected")
     if not gate.curtail:
         return replace(gate, probe=replace(probe, limit=len(probe.order)))
@@ -136,19 +142,26 @@ def _after(gate: Gate, outcomes: int) -> tuple[Gate, bool]:
     return _accepts(gate, gate.gain + gate.best - (outcomes * MILLION - lost), gate.loss + lost)
 
 
+def accepts(gate: Gate, gain: int, loss: int) -> bool:
+    """The verdict of this gate on final sums."""
+    return rule.accepts(gate.prior, gate.base, gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
+
+
 def _accepts(gate: Gate, gain: int, loss: int) -> tuple[Gate, bool]:
-    safe, lost = gate.safe, gate.lost
-    if safe is not None and gain >= safe[0] and loss <= safe[1]:
-        return gate, True
-    if lost is not None and gain <= lost[0] and loss >= lost[1]:
+    if gain == 0 or gain < loss:
         return gate, False
-    if accepts(gain, loss, gate.weight_gain, gate.weight_loss, gate.bar):
-        return replace(gate, safe=(gain, loss)), True
-    return replace(gate, lost=(gain, loss)), False
+    at, safe, lost = rule.place(gate.prior, gain, loss), gate.safe, gate.lost
+    if safe is not None and at[0] >= safe[0] and at[1] <= safe[1]:
+        return gate, True
+    if lost is not None and at[0] <= lost[0] and at[1] >= lost[1]:
+        return gate, False
+    if accepts(gate, gain, loss):
+        return replace(gate, safe=at), True
+    return replace(gate, lost=at), False
 
 
 def evidence(gate: Gate, *, split: bool = False) -> GateEvidence:
-    p = probability(gate.gain + gate.weight_gain, gate.loss + gate.weight_loss)
+    p = rule.probability(gate.prior, gate.base, gate.gain, gate.loss, gate.weight_gain, gate.weight_loss)
     return GateEvidence(
         gate.gain,
         gate.loss,
@@ -163,6 +176,11 @@ def evidence(gate: Gate, *, split: bool = False) -> GateEvidence:
 def fell(gate: Gate) -> bool:
     """The mean fell, or is certain to: a regression."""
     return gate.gain + gate.best < gate.loss
+
+
+def busy(gate: Gate) -> bool:
+    """Something is open that was asked for it."""
+    return gate.probe.open > 0 or open_calls(gate.audit) > 0
 
 
 def fresh_probe(order: tuple[int, ...], size: int) -> Probe:

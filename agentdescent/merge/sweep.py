@@ -43,7 +43,8 @@ class Duel(Record, frozen=True):
 
 class Sweep(Record, frozen=True):
     """`version`: the head's when the sweep began, against which staleness is judged. `parked`: cards whose next
-    stage does not fit the budget; they stay open for the next sweep. `committed`: whether anything was."""
+    stage does not fit the budget; they stay open for the next sweep. `committed`, `vetoed`: whether
+    anything was."""
 
     version: int
     groups: tuple[tuple[Card, ...], ...]
@@ -54,6 +55,7 @@ class Sweep(Record, frozen=True):
     duel: Duel | None = None
     gates: tuple[Gate, ...] = ()
     committed: bool = False
+    vetoed: bool = False
 
 
 def finished(sweep: Sweep) -> bool:

@@ -43,6 +43,14 @@ class VerifyEvidence(Record, frozen=True, tag="verify"):
     delta: int
 
 
+class OracleEvidence(Record, frozen=True, tag="oracle"):
+    """Sums of the oracle's scores over `total` tasks, in millionths: the candidate's and the head's."""
+
+    own: int
+    base: int
+    total: int
+
+
 class FailureEvidence(Record, frozen=True, tag="failure"):
     """The last failure of the slot that could not be filled."""
 
@@ -50,12 +58,13 @@ class FailureEvidence(Record, frozen=True, tag="failure"):
     message: str
 
 
-Evidence: TypeAlias = GateEvidence | SubsetEvidence | StaleEvidence | VerifyEvidence | FailureEvidence
+Evidence: TypeAlias = GateEvidence | SubsetEvidence | StaleEvidence | VerifyEvidence | OracleEvidence | FailureEvidence
 
 __all__ = [
     "Evidence",
     "FailureEvidence",
     "GateEvidence",
+    "OracleEvidence",
     "Outcome",
     "StaleEvidence",
     "SubsetEvidence",
