@@ -12,7 +12,8 @@ from agentdescent.budget.governor import Purpose
 from agentdescent.engine.event import Amended, Event, Interrupted
 from agentdescent.engine.spec import TaskInfo
 from agentdescent.engine.state import State
-from agentdescent.merge.acceptance import MILLION, Paired
+from agentdescent.merge.acceptance import MILLION, Acceptance, Paired, Unpaired
+from agentdescent.merge.audit import Audit
 from tests.world import MENU, START, Kind, Meddler, World, abandon, chance
 
 STRATEGIES: tuple[Strategy, ...] = (
@@ -21,9 +22,16 @@ STRATEGIES: tuple[Strategy, ...] = (
     KeyedRules(("k0", "k1"), title="Rules"),
     SingleSlot(key="k0"),
 )
-ACCEPTANCES = (Paired(), Paired(start=0.2), Paired(half_life=2.0))
+ACCEPTANCES: tuple[Acceptance, ...] = (
+    Paired(),
+    Paired(start=0.2),
+    Paired(half_life=2.0),
+    Unpaired(),
+    Unpaired(start=0.4),
+)
+AUDITS = (Audit(), Audit(blast_radius=0.0), Audit(trust=2.0))
 ALL_KINDS: tuple[Kind, ...] = (*MENU, "rename", "long")
-PURPOSES: tuple[Purpose, ...] = ("rollout", "propose", "verify", "rebase", "conflict", "gate", "test")
+PURPOSES: tuple[Purpose, ...] = ("rollout", "propose", "verify", "rebase", "conflict", "gate", "audit", "test")
 
 
 class Job(NamedTuple):
@@ -64,7 +72,7 @@ def setups(draw: st.DrawFn, *, priced: bool | None = None, strict: bool | None =
         draw(st.sampled_from([100, 65_536])),
     )
     tasks = tuple(TaskInfo(f"t{i}", size, "0" * 32, f"c{i % 3}") for i, size in enumerate(sizes))
-    return Setup(tasks, draw(st.sampled_from([(), START])), tariff)
+    return Setup(tasks, draw(st.sampled_from([(), START])), tariff, oracle="oracle")
 
 
 def call_cost(setup: Setup) -> int:
@@ -129,6 +137,8 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         target=draw(st.sampled_from([None, None, 0.9])),
         patience=draw(st.sampled_from([None, None, 1, 2])),
         hard_floor=draw(st.sampled_from([0.5, 0.9, 1.0])),
+        oracle_budget=draw(st.sampled_from([0, 0, 3, 12, 1_000])),
+        audit=draw(st.sampled_from(AUDITS)),
     )
 
 
@@ -149,6 +159,7 @@ def worlds(draw: st.DrawFn, *, failing: bool = True, over: bool = False) -> Worl
         solved=draw(st.sampled_from([0.1, 0.3, 0.6])),
         grain=draw(st.sampled_from([MILLION, 250_000, 1])),
         noise=draw(st.sampled_from([0.0, 0.1])),
+        doubt=draw(st.sampled_from([0.0, 0.3])),
         menu=draw(st.lists(st.sampled_from(ALL_KINDS), min_size=3, max_size=8).map(tuple)),
     )
 

@@ -17,7 +17,7 @@ from agentdescent.merge.audit import Auditing, open_calls
 from agentdescent.merge.card import Card
 from agentdescent.merge.probe import Probe, answer, idle
 from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
-from agentdescent.merge.unpaired import Prior
+from agentdescent.merge.unpaired import Counts, Prior
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record, replace
 
@@ -144,7 +144,8 @@ def _after(gate: Gate, outcomes: int) -> tuple[Gate, bool]:
 
 def accepts(gate: Gate, gain: int, loss: int) -> bool:
     """The verdict of this gate on final sums."""
-    return rule.accepts(gate.prior, gate.base, gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
+    base = Counts(gate.base.total, gate.base.size)
+    return rule.accepts(gate.prior, base, gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
 
 
 def _accepts(gate: Gate, gain: int, loss: int) -> tuple[Gate, bool]:
@@ -161,7 +162,8 @@ def _accepts(gate: Gate, gain: int, loss: int) -> tuple[Gate, bool]:
 
 
 def evidence(gate: Gate, *, split: bool = False) -> GateEvidence:
-    p = rule.probability(gate.prior, gate.base, gate.gain, gate.loss, gate.weight_gain, gate.weight_loss)
+    base = Counts(gate.base.total, gate.base.size)
+    p = rule.probability(gate.prior, base, gate.gain, gate.loss, gate.weight_gain, gate.weight_loss)
     return GateEvidence(
         gate.gain,
         gate.loss,
