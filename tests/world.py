@@ -523,6 +523,9 @@ class Watch:
     def _committed(self, before: State, event: Committed, after: State) -> None:
         assert event.subject == self.won
         self.won = None
+        assert before.sweep is not None
+        others = [gate for gate in before.sweep.gates if gate.subject != event.subject]
+        assert not any(gate.audit is not None and gate.audit.base is not None for gate in others)
         head = after.head
         assert (event.base, event.base + 1) == (before.head.version.number, head.version.number)
         assert event.artifact == head.version.artifact

@@ -15,15 +15,14 @@ from agentdescent.merge.verdict import FailureEvidence, OracleEvidence
 
 
 def accepted(state: State, gate: Gate, contributors: tuple[int, ...]) -> Decision | None:
-    """None while the oracle is being asked, about this candidate or another."""
+    """None while the oracle is being asked, about this candidate or another: the head does not move under an audit."""
     audit = gate.audit
+    if not begun(audit) and state.sweep is not None and any(begun(other.audit) for other in state.sweep.gates):
+        return None
     if audit is None:
         return Judged(gate.subject, "committed", contributors, evidence(gate))
-    if not begun(audit):
-        if audit.calls == 0:
-            return Skipped("audit", gate.subject, "unaffordable")
-        if state.sweep is not None and any(begun(other.audit) for other in state.sweep.gates):
-            return None
+    if not begun(audit) and audit.calls == 0:
+        return Skipped("audit", gate.subject, "unaffordable")
     audit, base, own = begin_audit(state, audit)
     failure = base.failure or own.failure
     if failure is None:

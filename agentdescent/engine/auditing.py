@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import Decided, RolledOut, Skipped
-from agentdescent.engine.merge_facts import current_sweep, gate_at, requeue_stale, with_gate
+from agentdescent.engine.merge_facts import current_sweep, gate_at, with_gate
 from agentdescent.engine.oracle import known_of_head
 from agentdescent.engine.scoring import pay
 from agentdescent.engine.state import State
@@ -24,7 +24,7 @@ def begin_audit(state: State, audit: Auditing) -> tuple[Auditing, Probe, Probe]:
     head, cheap, size = state.head.version, state.split.cheap, state.head.scores.size
     base, own = probe_of(known_of_head(state), cheap, size), probe_of(None, cheap, size)
     calls = len(base.order) + len(own.order)  # fewer than were set aside, if the head was asked about since
-    return Auditing(calls, head.artifact, head.entries, base, own), base, own
+    return Auditing(calls, head.artifact, base, own), base, own
 
 
 def decided_audit(state: State, event: Decided, command: Rollout) -> State:
@@ -57,7 +57,7 @@ def audit_scored(state: State, event: RolledOut, decided: Decided, command: Roll
     position = state.position[command.task]
     at, gate, audit, of_head, probe = _asked(state, decided, command)
     probe = answer(probe, position, event.score, state.solved_at)
-    if of_head and command.artifact == state.head.version.artifact:
+    if of_head:
         state = replace(state, audited=Audited(command.artifact, probe.scores))
     return _with_probe(state, at, gate, audit, probe, of_head=of_head)
 
@@ -79,4 +79,4 @@ def _asked(state: State, decided: Decided, command: Rollout) -> tuple[int, Gate,
 
 def _with_probe(state: State, at: int, gate: Gate, audit: Auditing, probe: Probe, *, of_head: bool) -> State:
     audit = replace(audit, base=probe) if of_head else replace(audit, own=probe)
-    return requeue_stale(replace(state, sweep=with_gate(current_sweep(state), at, replace(gate, audit=audit))))
+    return replace(state, sweep=with_gate(current_sweep(state), at, replace(gate, audit=audit)))

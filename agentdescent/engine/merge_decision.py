@@ -19,7 +19,7 @@ from agentdescent.engine.merge_needs import Close, Measure, Put, settle
 from agentdescent.engine.oracle import audit_calls
 from agentdescent.engine.state import State, Version
 from agentdescent.merge.acceptance import Unpaired, bar, verify_weights
-from agentdescent.merge.gate import Gate, busy, evidence, fell
+from agentdescent.merge.gate import Gate, evidence, fell
 from agentdescent.merge.probe import next_slot
 from agentdescent.merge.sweep import Sweep
 from agentdescent.merge.verdict import FailureEvidence, Outcome
@@ -90,7 +90,7 @@ def _gate(state: State, gate: Gate) -> Decision | None:
         case "failed":
             return Judged(gate.subject, "failed", contributors, gate.probe.failure)
         case "stale":
-            return None if busy(gate) else Judged(gate.subject, "cas-conflict")
+            return None if gate.probe.open else Judged(gate.subject, "cas-conflict")
         case _:
             assert_never(gate.status)
 

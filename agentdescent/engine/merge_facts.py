@@ -23,7 +23,7 @@ from agentdescent.engine.state import Head, State, Version, quiet_merges
 from agentdescent.engine.turn import turn_over
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.audit import Audited, Auditing
-from agentdescent.merge.gate import Gate, busy, fresh_probe, informative, open_gate, prefix_sums
+from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums
 from agentdescent.merge.probe import Slot, answer, ask, fail
 from agentdescent.merge.rejected import remember
 from agentdescent.merge.scores import Scores, blank, record
@@ -244,7 +244,7 @@ def requeue_stale(state: State) -> State:
     if sweep is None:
         return state
     for at, gate in enumerate(sweep.gates):
-        if gate.status == "stale" and not busy(gate) and len(gate.cards) == 1:
+        if gate.status == "stale" and gate.probe.open == 0 and len(gate.cards) == 1:
             rest = replace(sweep, gates=(*sweep.gates[:at], *sweep.gates[at + 1 :]))
             return requeue_stale(replace(state, sweep=_back(rest, gate)))
     return state

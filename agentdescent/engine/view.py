@@ -28,9 +28,7 @@ def entries_for(state: State, decided: Decided) -> Entries:
             case "gate" | "audit":
                 for gate in state.sweep.gates:
                     if gate.subject == decided.subject:
-                        audit = gate.audit
-                        of_head = audit is not None and command.artifact == audit.artifact
-                        return audit.entries if audit is not None and of_head else gate.entries
+                        return gate.entries
             case "rebase" | "conflict":
                 # The head may have moved since: what is measured is a change to the head it was decided against.
                 trial, duel = state.sweep.trial, state.sweep.duel

@@ -4,7 +4,6 @@ head; and trust, which says how well the cheap subset foretells a gate, and so w
 
 from __future__ import annotations
 
-from agentdescent.artifact.diff import Entries
 from agentdescent.errors import UsageError
 from agentdescent.merge.probe import Probe
 from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
@@ -27,12 +26,11 @@ class Audit(Record, frozen=True):
 class Auditing(Record, frozen=True):
     """An audit that is wanted. `calls` of the oracle are set aside for it, none when its budget does not cover them.
 
-    Once it has begun: `artifact`, `entries` of the head, and the probes of the head (`base`) and the candidate (`own`)
-    on the cheap subset."""
+    Once it has begun: `artifact` of the head, and the probes of the head (`base`) and the candidate (`own`) on the
+    cheap subset."""
 
     calls: int
     artifact: str = ""
-    entries: Entries = ()
     base: Probe | None = None
     own: Probe | None = None
 

@@ -13,7 +13,7 @@ from agentdescent.artifact.diff import Entries
 from agentdescent.budget.usage import Amount
 from agentdescent.merge import rule
 from agentdescent.merge.acceptance import MILLION
-from agentdescent.merge.audit import Auditing, open_calls
+from agentdescent.merge.audit import Auditing
 from agentdescent.merge.card import Card
 from agentdescent.merge.probe import Probe, answer, idle
 from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
@@ -178,11 +178,6 @@ def evidence(gate: Gate, *, split: bool = False) -> GateEvidence:
 def fell(gate: Gate) -> bool:
     """The mean fell, or is certain to: a regression."""
     return gate.gain + gate.best < gate.loss
-
-
-def busy(gate: Gate) -> bool:
-    """Something is open that was asked for it."""
-    return gate.probe.open > 0 or open_calls(gate.audit) > 0
 
 
 def fresh_probe(order: tuple[int, ...], size: int) -> Probe:
