@@ -22,7 +22,7 @@ from agentdescent.engine.scoring import hold_test, pay
 from agentdescent.engine.state import Head, State, Version, quiet_merges
 from agentdescent.engine.turn import turn_over
 from agentdescent.errors import IllegalEvent
-from agentdescent.merge.audit import Audited, Auditing
+from agentdescent.merge.audit import Auditing, of_candidate
 from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums
 from agentdescent.merge.probe import Slot, answer, ask, fail
 from agentdescent.merge.rejected import remember
@@ -273,9 +273,7 @@ def committed(state: State, event: Committed) -> State:
             prefix_sums(scores, order),
         ),
         testing=None,
-        audited=Audited()
-        if gate.audit is None or gate.audit.own is None
-        else Audited(gate.artifact, gate.audit.own.scores),
+        audited=of_candidate(gate.audit, gate.artifact),
         improved_round=state.round if scores.total > head.scores.total else state.improved_round,
         sweep=replace(sweep, gates=tuple(others), committed=True),
     )

@@ -11,6 +11,7 @@ from agentdescent.artifact.strategy import SingleSlot
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Rate
 from agentdescent.budget.usage import Amount, add, scale
+from agentdescent.engine.oracle import audit_calls
 from agentdescent.engine.path import cheapest_path, sizes_of, sweep_cost
 from agentdescent.engine.spec import RULES, Setup, Spec, TaskInfo
 from agentdescent.engine.split import part_sizes
@@ -135,13 +136,15 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
     _, heldout, test = part_sizes(spec, len(setup.tasks))
     if heldout < MIN_TASKS:
         warnings.append(f"only {heldout} held-out tasks decide what is kept: a change can win by luck; use more tasks")
-    if not (setup.tariff.solve.strict and setup.tariff.propose.strict):
-        # Nothing is known of what a call costs, but that it takes a token.
-        calls = 2 * heldout + 2 * test + 2
-        _check_covered(spec.caps, Amount(calls, 0, calls, calls - 1))
-        return tuple(warnings)
     state = initial(spec, setup)
     largest = sorted(range(len(setup.tasks)), key=lambda index: -setup.tasks[index].size)
+    cheap = largest[: min(heldout, spec.cheap_size)]
+    state = replace(state, split=replace(state.split, train=(0,), cheap=tuple(range(len(cheap)))))
+    if not (setup.tariff.solve.strict and setup.tariff.propose.strict):
+        # Nothing is known of what a call costs, but that it takes a token.
+        calls = 2 * heldout + 2 * test + 2 + (audit_calls(state) or 0)
+        _check_covered(spec.caps, Amount(calls, 0, calls, calls - 1))
+        return tuple(warnings)
     sizes = sizes_of(setup, tuple(largest[:heldout]))
     smallest: TaskInfo = min(setup.tasks, key=lambda task: task.size)
     size = state.head.version.size
@@ -150,9 +153,8 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
     state = replace(
         state,
         setup=replace(setup, tasks=(smallest,)),
-        split=replace(state.split, train=(0,), cheap=tuple(range(min(heldout, spec.cheap_size)))),
         heldout=sizes,
-        cheap=sizes_of(setup, tuple(largest[: min(heldout, spec.cheap_size)])),
+        cheap=sizes_of(setup, tuple(cheap)),
     )
     path = cheapest_path(state)
     caps = spec.caps

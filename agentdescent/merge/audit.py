@@ -78,6 +78,11 @@ def begun(audit: Auditing | None) -> bool:
     return audit is not None and audit.base is not None
 
 
+def of_candidate(audit: Auditing | None, artifact: str) -> Audited:
+    """What the oracle said of a candidate, once that is the head."""
+    return Audited() if audit is None or audit.own is None else Audited(artifact, audit.own.scores)
+
+
 def check(rule: Audit) -> None:
     """Raises UsageError when a number is out of its range."""
     if not 0.0 <= rule.blast_radius <= 1.0:
