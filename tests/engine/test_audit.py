@@ -104,7 +104,8 @@ def test_an_oracle_that_agrees_lets_it_commit_and_is_asked_about_the_head_once()
         *((0, "own", task) for task in range(4)),
         *((1, "own", task) for task in range(4)),
     ]
-    assert [event.audit for event in log if isinstance(event, GateOpened)] == [8, 4]
+    opened = [event for event in log if isinstance(event, GateOpened)]
+    assert [(event.audit, event.held.rollouts) for event in opened] == [(8, 12), (4, 8)]
     assert state.head.version.number == 2
     line = next(line for line in state.governor.ledger if line.purpose == "audit")
     assert line.used.rollouts == 12
