@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 _TINY = 1e-300
-_STEPS_PER_DEVIATION = 4.0
-_NEGLIGIBLE = -30.0
+_STEPS_PER_DEVIATION = 3.0
+_NEGLIGIBLE = -25.0
 
 
 def log_beta(a: float, b: float) -> float:
@@ -66,21 +66,28 @@ def quantile(a: float, b: float, u: float) -> float:
 
 
 def exceeds(a: float, b: float, c: float, d: float) -> float:
-    """Pr(X > Y) for independent X ~ Beta(a, b) and Y ~ Beta(c, d); exactly 1/2 when they are equal. Error below 1e-8.
-
-    With x = 1 / (1 + exp(-t)) both densities are smooth and fall off exponentially on the whole line. There the sum of
-    density(X) * cumulative(Y) over equal steps converges faster than any power of the step (Trefethen and Weideman,
-    SIAM Review 56, 2014), and the cumulative of Y follows from the running sum of its density by the Euler-Maclaurin
-    formula (DLMF 2.10.1). Takes about 100 steps when X and Y are about equally wide, more by the ratio of their widths.
-    """
+    """Pr(X > Y) for independent X ~ Beta(a, b) and Y ~ Beta(c, d), shapes of at least 1; exactly 1/2 when they are
+    equal. Error below 1e-9; 50 to 100 steps whatever the shapes."""
     if a == c and b == d:
         return 0.5
     if a * d < c * b:
         return 1.0 - exceeds(c, d, a, b)
+    p = _above(a, b, c, d) if _width(a, b) <= _width(c, d) else 1.0 - _above(c, d, a, b)
+    return min(1.0, max(0.0, p))
+
+
+def _above(a: float, b: float, c: float, d: float) -> float:
+    """Pr(X > Y) where X is the narrower: the integral over X of density(X) * cumulative(Y).
+
+    With x = 1 / (1 + exp(-t)) both densities are smooth and fall off exponentially on the whole line. There the sum
+    over equal steps converges faster than any power of the step (Trefethen and Weideman, SIAM Review 56, 2014), and the
+    cumulative of Y, known where X begins, follows from the running sum of its density by the Euler-Maclaurin formula
+    (DLMF 2.10.1) with the first, third and fifth derivative.
+    """
     scale_x, scale_y = log_beta(a, b), log_beta(c, d)
-    low, high = _edge(c, d, scale_y, -1.0), _edge(a, b, scale_x, 1.0)
-    step = min(_width(a, b), _width(c, d)) / _STEPS_PER_DEVIATION
-    first, third = step * step / 12.0, step**4 / 720.0
+    low, high = _edge(a, b, scale_x, -1.0), _edge(a, b, scale_x, 1.0)
+    step = _width(a, b) / _STEPS_PER_DEVIATION
+    first, third, fifth = step * step / 12.0, step**4 / 720.0, step**6 / 30240.0
     both_x, both_y = a + b, c + d
     total = below = 0.0
     for i in range(math.ceil((high - low) / step) + 1):
@@ -89,12 +96,20 @@ def exceeds(a: float, b: float, c: float, d: float) -> float:
         log_x = -math.log1p(odds)
         density_x = math.exp(both_x * log_x - b * t - scale_x)
         density_y = math.exp(both_y * log_x - d * t - scale_y)
+        # The derivatives of density_y over itself, from those of its logarithm: s and s1 to s4.
         x = 1.0 / (1.0 + odds)
-        slope, bend = c - both_y * x, both_y * x * (1.0 - x)
-        correction = first * slope - third * (slope * (slope * slope - 3.0 * bend) - bend * (1.0 - 2.0 * x))
-        total += density_x * (step * (below + 0.5 * density_y) - density_y * correction)
+        spread, tilt = x * (1.0 - x), 1.0 - 2.0 * x
+        s, s1 = c - both_y * x, -both_y * spread
+        s2, s3, square = s1 * tilt, s1 * (1.0 - 6.0 * spread), s * s
+        s4 = s2 * (1.0 - 12.0 * spread)
+        d3 = s * (square + 3.0 * s1) + s2
+        d5 = s * (square * (square + 10.0 * s1) + 10.0 * s * s2 + 15.0 * s1 * s1 + 5.0 * s3) + 10.0 * s1 * s2 + s4
+        correction = density_y * (first * s - third * d3 + fifth * d5)
+        if i == 0:
+            below = (cumulative(c, d, x) + correction) / step - 0.5 * density_y
+        total += density_x * (step * (below + 0.5 * density_y) - correction)
         below += density_y
-    return min(1.0, max(0.0, step * total))
+    return step * total
 
 
 def _width(a: float, b: float) -> float:

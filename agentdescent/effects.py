@@ -128,11 +128,12 @@ class Performer:
         ports = self.ports
         if isinstance(command, Propose):
             return ports.propose_mode
-        return "async" if ports.solve_mode == "inline" and ports.reward_mode == "async" else ports.solve_mode
+        scored = ports.scorer_of(command).mode
+        return "async" if ports.solve_mode == "inline" and scored == "async" else ports.solve_mode
 
     def scores_in_thread(self, command: Rollout | Propose) -> bool:
         """Whether the scorer may block while the agent runs on the loop."""
-        return isinstance(command, Rollout) and self.ports.reward_mode == "thread"
+        return isinstance(command, Rollout) and self.ports.scorer_of(command).mode == "thread"
 
     def remote(self) -> Callable[[Item], Result | Retry]:
         """What another process needs to perform effects: the ports, but for those that run on the loop here."""
@@ -215,7 +216,7 @@ class Performer:
             return Failed(command.id, "contract", message, usage), ""
         output = clean(value)
         try:
-            score = self.ports.reward(self.tasks[command.task], output)
+            score = self.ports.scorer_of(command).call(self.tasks[command.task], output)
         except Exception as error:  # a scorer is code we do not know: whatever it raises is a fact about this call
             return self._scorer_failed(command, error, usage), ""
         if not isinstance(score, float | int | Answer) and inspect.isawaitable(score):
@@ -233,7 +234,7 @@ class Performer:
         """Charged what the solve used and what the scorer says it did. A scorer that may bill and says nothing makes
         the whole unknown, and it is settled at its reservation."""
         failed = failure(command, error, scorer=True)
-        if failed.usage is None and not self.ports.scorer_bills:
+        if failed.usage is None and not self.ports.scorer_of(command).bills:
             return replace(failed, usage=usage)
         return replace(failed, usage=_together(usage, failed.usage))
 

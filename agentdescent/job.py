@@ -27,6 +27,7 @@ from agentdescent.engine.validation import check, check_caps
 from agentdescent.errors import UsageError
 from agentdescent.history.rounds import RoundInfo
 from agentdescent.merge.acceptance import Acceptance
+from agentdescent.merge.audit import Audit
 from agentdescent.own import own_of
 from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
@@ -38,7 +39,8 @@ class Options(TypedDict, total=False):
     """What `evolve` and `async_evolve` take besides the tasks and the reward. Defaults in brackets.
 
     Who answers: `agent` (see ports.Agent), or `run(rendered, task)` and `propose(rendered, task, output, score)`,
-    plain or async. `tariff`: what their calls can cost at most [observed]. `repeat`: "free" when an unanswered call
+    plain or async. `oracle(task, output)`: a second scorer, asked before a doubtful commit, at most `oracle_budget`
+    times [none]. `tariff`: what their calls can cost at most [observed]. `repeat`: "free" when an unanswered call
     may simply be made again ["charged"].
 
     What evolves: `artifact`, the start, entries or for SingleSlot a text [empty]; `strategy` [AppendRules()].
@@ -62,6 +64,7 @@ class Options(TypedDict, total=False):
     agent: object | None
     run: Callable[..., Any] | None
     propose: Callable[..., Any] | None
+    oracle: Callable[..., Any] | None
     tariff: Tariff | None
     repeat: Repeat | None
     artifact: Entries | str
@@ -84,6 +87,8 @@ class Options(TypedDict, total=False):
     self_verify: bool
     screen: bool
     acceptance: Acceptance
+    oracle_budget: int
+    audit: Audit
     staleness: Staleness
     refresh_interval: int
     fusion: Fusion
@@ -155,7 +160,10 @@ def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any
         options.get("propose"),
         options.get("tariff"),
         options.get("repeat"),
+        options.get("oracle"),
     )
+    if ports.oracle is not None and "oracle_budget" not in options:
+        raise UsageError("oracle= is given and would never be asked: set oracle_budget=, the calls it may be asked for")
     allocator = options.get("allocator")
     spec = _spec(_meant(options))
     _check_shell(options)
@@ -170,7 +178,8 @@ def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any
         _entries(options.get("artifact", ()), spec.strategy),
         ports.tariff,
         ports.agent,
-        ports.scorer,
+        ports.reward.name,
+        "" if ports.oracle is None else ports.oracle.name,
     )
     return Job(spec, setup, given, ports, check(spec, setup), allocator if isinstance(spec.allocator, Own) else None)
 

@@ -101,7 +101,7 @@ class Reward(Protocol):
 
     Optional attributes: `blocking` (False: it returns at once, and needs no thread beside an asynchronous agent;
     default True), `bills` (False: it never costs anything, so one that raises is charged nothing; default True) and
-    `name`. A scorer that bills is part of the worst case of a solve.
+    `name`. A scorer that bills is part of the worst case of a solve; so is the oracle, a second one for audits.
     """
 
     def __call__(self, task: Task, output: str) -> Any: ...

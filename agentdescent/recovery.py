@@ -49,6 +49,7 @@ def _same_job(recorded: Started, spec: Spec, setup: Setup) -> None:
             ("the tasks", theirs.tasks, ours.tasks),
             ("the agent", theirs.agent, ours.agent),
             ("the scorer", theirs.scorer, ours.scorer),
+            ("the oracle", theirs.oracle, ours.oracle),
             ("the tariff", theirs.tariff, ours.tariff),
         )
         if a != b

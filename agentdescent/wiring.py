@@ -10,6 +10,7 @@ import msgspec
 
 from agentdescent.artifact.diff import digest
 from agentdescent.budget.tariff import Tariff
+from agentdescent.engine.command import Command, Rollout
 from agentdescent.engine.spec import TaskInfo
 from agentdescent.errors import UsageError
 from agentdescent.ports import Repeat, Task
@@ -18,24 +19,36 @@ Call: TypeAlias = Callable[..., Any]
 Mode: TypeAlias = Literal["inline", "thread", "async"]
 
 
+class Scorer(msgspec.Struct, frozen=True):
+    """One who scores: how it is called, whether it may cost anything, and its name in the log."""
+
+    call: Call
+    mode: Mode
+    bills: bool
+    name: str
+
+
 class Ports(msgspec.Struct, frozen=True):
     """What a job calls, with everything the driver has to know of it. `samples`, `ceilings`: `propose` is told the
     number of the proposal, and the ceiling of its reply."""
 
     solve: Call
     propose: Call
-    reward: Call
+    reward: Scorer
     solve_mode: Mode
     propose_mode: Mode
-    reward_mode: Mode
-    scorer_bills: bool
     samples: bool
     ceilings: bool
     tariff: Tariff
     repeat: Repeat
     agent: str
-    scorer: str
     begin: Callable[[Sequence[Task]], None] | None = None
+    oracle: Scorer | None = None
+
+    def scorer_of(self, command: Command) -> Scorer:
+        """Who scores what this command brings: the oracle in an audit."""
+        audit = isinstance(command, Rollout) and command.purpose == "audit"
+        return self.oracle if audit and self.oracle is not None else self.reward
 
 
 def name_of(port: object) -> str:
@@ -79,6 +92,7 @@ def ports_of(
     propose: Call | None,
     tariff: Tariff | None,
     repeat: Repeat | None,
+    oracle: Call | None = None,
 ) -> Ports:
     """Check the ports before anything is spent. Raises UsageError that names the one at fault."""
     if (agent is None) == (run is None):
@@ -90,6 +104,8 @@ def ports_of(
     for name, port in (("solve" if agent is not None else "run", solve), ("propose", ask), ("reward", reward)):
         if not callable(port):
             raise UsageError(f"{name} is missing or cannot be called: {port!r}")
+    if oracle is not None and not callable(oracle):
+        raise UsageError(f"oracle cannot be called: {oracle!r}")
     if solve is None or ask is None:
         raise UsageError("an agent needs `solve` and `propose`")
     if not _takes(solve, 2):
@@ -99,8 +115,9 @@ def ports_of(
     samples = _takes(ask, 5, **named)
     if not samples and not _takes(ask, 4, **named):
         raise UsageError(f"{name_of(ask)} must accept (rendered, task, output, score) or those and sample")
-    if not _takes(reward, 2):
-        raise UsageError(f"{name_of(reward)} must accept (task, output)")
+    for judge in (reward,) if oracle is None else (reward, oracle):
+        if not _takes(judge, 2):
+            raise UsageError(f"{name_of(judge)} must accept (task, output)")
     repeat = repeat or getattr(agent, "repeat", None) or "charged"
     if repeat not in get_args(Repeat):
         raise UsageError(f"repeat is {repeat!r}: it is one of {', '.join(get_args(Repeat))}")
@@ -109,19 +126,22 @@ def ports_of(
     return Ports(
         solve=solve,
         propose=ask,
-        reward=reward,
+        reward=_scorer(reward),
         solve_mode=_mode(solve, blocking=blocking),
         propose_mode=_mode(ask, blocking=blocking),
-        reward_mode=_mode(reward, blocking=bool(getattr(reward, "blocking", True))),
-        scorer_bills=bool(getattr(reward, "bills", True)),
         samples=samples,
         ceilings=ceilings,
         tariff=tariff or getattr(agent, "tariff", None) or Tariff(),
         repeat=repeat,
         agent=name_of(agent) if agent is not None else f"{name_of(solve)}+{name_of(ask)}",
-        scorer=name_of(reward),
         begin=begin if callable(begin) else None,
+        oracle=None if oracle is None else _scorer(oracle),
     )
+
+
+def _scorer(port: Call) -> Scorer:
+    mode = _mode(port, blocking=bool(getattr(port, "blocking", True)))
+    return Scorer(port, mode, bool(getattr(port, "bills", True)), name_of(port))
 
 
 def sent_away(ports: Ports) -> Ports:

@@ -32,7 +32,9 @@ from agentdescent.engine.event import (
     RolledOut,
     Stopped,
 )
-from agentdescent.merge.acceptance import MILLION, accepts
+from agentdescent.merge.acceptance import MILLION
+from agentdescent.merge.rule import accepts
+from agentdescent.merge.unpaired import Counts
 from agentdescent.merge.verdict import GateEvidence
 
 Truth = Callable[[int, str], int]
@@ -223,7 +225,9 @@ class Books:
         truth = [self._truth(task, rendered) for task in before.split.heldout]
         gain = sum(max(0, score - was) for score, was in zip(truth, base, strict=True))
         loss = sum(max(0, was - score) for score, was in zip(truth, base, strict=True))
-        accepted = accepts(gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
+        accepted = accepts(
+            gate.prior, Counts(sum(base), len(base)), gain, loss, gate.weight_gain, gate.weight_loss, gate.bar
+        )
         self._expect(accepted == (event.outcome == "committed"), f"{event}: the full sweep gains {gain}, loses {loss}")
         if event.outcome == "committed":
             # A union takes its proposals with it; a single winner names itself or nobody.

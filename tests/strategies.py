@@ -16,7 +16,8 @@ from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.engine.event import Amended, Event, Interrupted
 from agentdescent.engine.spec import Allocator, Fusion, TaskInfo
 from agentdescent.engine.state import State
-from agentdescent.merge.acceptance import MILLION, Paired
+from agentdescent.merge.acceptance import MILLION, Acceptance, Paired, Unpaired
+from agentdescent.merge.audit import Audit
 from agentdescent.record import replace
 from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Sampling, Stakes
 from tests.world import MENU, START, Kind, Meddler, World, abandon, chance
@@ -27,7 +28,6 @@ STRATEGIES: tuple[Strategy, ...] = (
     KeyedRules(("k0", "k1"), title="Rules"),
     SingleSlot(key="k0"),
 )
-ACCEPTANCES = (Paired(), Paired(start=0.2), Paired(half_life=2.0))
 ALLOCATORS: tuple[Allocator | None, ...] = (
     None,
     None,
@@ -40,8 +40,16 @@ ALLOCATORS: tuple[Allocator | None, ...] = (
     Lineage(),
 )
 SAMPLINGS: tuple[Sampling, ...] = (RoundRobin(), RoundRobin(), DifficultyWeighted(), Stakes(), Stakes(pending=0.0))
+ACCEPTANCES: tuple[Acceptance, ...] = (
+    Paired(),
+    Paired(start=0.2),
+    Paired(half_life=2.0),
+    Unpaired(),
+    Unpaired(start=0.4),
+)
+AUDITS = (Audit(), Audit(blast_radius=0.0), Audit(trust=2.0))
 ALL_KINDS: tuple[Kind, ...] = (*MENU, "rename", "long")
-PURPOSES: tuple[Purpose, ...] = ("rollout", "propose", "verify", "rebase", "conflict", "gate", "test")
+PURPOSES: tuple[Purpose, ...] = ("rollout", "propose", "verify", "rebase", "conflict", "gate", "audit", "test")
 
 
 class Economy(TypedDict, total=False):
@@ -88,7 +96,7 @@ def setups(draw: st.DrawFn, *, priced: bool | None = None, strict: bool | None =
         draw(st.sampled_from([100, 65_536])),
     )
     tasks = tuple(TaskInfo(f"t{i}", size, "0" * 32, f"c{i % 3}") for i, size in enumerate(sizes))
-    return Setup(tasks, draw(st.sampled_from([(), START])), tariff)
+    return Setup(tasks, draw(st.sampled_from([(), START])), tariff, oracle="oracle")
 
 
 def call_cost(setup: Setup) -> int:
@@ -158,6 +166,8 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         sampling=draw(st.sampled_from(SAMPLINGS)),
         samples=draw(st.sampled_from([1, 1, 2, 4])),
         fusion_width="all" if fusion == "none" else draw(st.sampled_from(["all", "all", "adaptive", 2, 3])),
+        oracle_budget=draw(st.sampled_from([0, 0, 3, 12, 1_000])),
+        audit=draw(st.sampled_from(AUDITS)),
     )
     return replace(spec, **draw(economies(setup, spec)))
 
@@ -195,6 +205,7 @@ def worlds(draw: st.DrawFn, *, failing: bool = True, over: bool = False) -> Worl
         solved=draw(st.sampled_from([0.1, 0.3, 0.6])),
         grain=draw(st.sampled_from([MILLION, 250_000, 1])),
         noise=draw(st.sampled_from([0.0, 0.1])),
+        doubt=draw(st.sampled_from([0.0, 0.3])),
         menu=draw(st.lists(st.sampled_from(ALL_KINDS), min_size=3, max_size=8).map(tuple)),
     )
 

@@ -41,8 +41,10 @@ from agentdescent.engine.spec import TaskInfo
 from agentdescent.engine.view import entries_for
 from agentdescent.engine.window import next_in_order, open_effects
 from agentdescent.history.log import GENESIS, decode, encode
-from agentdescent.merge.acceptance import MILLION, accepts
-from agentdescent.merge.verdict import GateEvidence
+from agentdescent.merge.acceptance import MILLION, Unpaired
+from agentdescent.merge.rule import accepts
+from agentdescent.merge.unpaired import Counts
+from agentdescent.merge.verdict import GateEvidence, OracleEvidence
 from agentdescent.own import Elder
 from agentdescent.record import Record
 
@@ -74,7 +76,8 @@ class World(Record, frozen=True):
     """Shares are in [0, 1]. `failing`: of all calls; `failing_at`: of calls for that purpose, instead. `silent`:
     answers that do not say what they used. `exact`: answers that use all that was reserved; `over`: more than that.
     `solved`: tasks solved by an artifact of no effect. `grain`: scores are multiples of it, in millionths.
-    `noise`: outcomes that a (text, task) flips. `menu`: what proposals are drawn from."""
+    `noise`: outcomes that a (text, task) flips; `doubt`: those the oracle sees the other way. `menu`: what proposals
+    are drawn from."""
 
     seed: int = 0
     failing: float = 0.0
@@ -85,6 +88,7 @@ class World(Record, frozen=True):
     solved: float = 0.3
     grain: int = MILLION
     noise: float = 0.0
+    doubt: float = 0.0
     menu: tuple[Kind, ...] = MENU
 
     def u(self, *parts: object) -> float:
@@ -104,6 +108,11 @@ class World(Record, frozen=True):
         if self.u("noise", rendered, task) < self.noise:
             value = MILLION - value
         return value // self.grain * self.grain
+
+    def oracle(self, task: int, rendered: str) -> int:
+        """What the oracle says of this text on this task, in millionths."""
+        value = self.score(task, rendered)
+        return MILLION - value if self.u("doubt", rendered, task) < self.doubt else value
 
     def ops(self, subject: int) -> Ops:
         """Of proposal `subject`."""
@@ -144,7 +153,8 @@ class World(Record, frozen=True):
         if isinstance(command, Propose):
             return Proposed(ident, self.ops(command.subject), usage)
         size = int(self.u("size", ident) * 4 * rate.ceiling)
-        score = self.score(command.task, render(strategy, entries))
+        judge = self.oracle if purpose == "audit" else self.score
+        score = judge(command.task, render(strategy, entries))
         if usage is not None and usage.calls > 1:
             half = Usage(completion=usage.completion // 2, calls=usage.calls - 1)
             rest = Usage(usage.prompt, usage.completion - half.completion, usage.cached)
@@ -298,6 +308,7 @@ class Watch:
         self.entries: dict[int, Entries] = {}
         self.bases: dict[int, tuple[int, ...]] = {}
         self.won: int | None = None
+        self.unaudited: set[int] = set()
         self.scored: Counter[tuple[int, str, int]] = Counter()  # (subject, artifact, held-out task), this head
         self.over = False
         self.halted = False
@@ -340,10 +351,14 @@ class Watch:
                 self._judged(before, event)
             case Committed():
                 self._committed(before, event, after)
+            case Skipped():
+                if event.purpose == "audit":
+                    self._unaudited(before, event)
             case Stopped():
                 assert self.won is None, f"{self.won} was judged committed and never was"
                 gates = () if before.sweep is None else before.sweep.gates
-                assert {gate.status for gate in gates} <= {"open", "stale"}, "a gate was paid for and not judged"
+                assert {gate.status for gate in gates if gate.audit is None} <= {"open", "stale"}, "paid, not judged"
+                assert {gate.status for gate in gates} <= {"open", "stale", "accepted"}
                 assert event.unresolved == tuple(sorted(self.subjects))
                 self.halted = True
             case Promoted():
@@ -375,6 +390,7 @@ class Watch:
             "gate": state.split.heldout,
             "conflict": tuple(state.split.heldout[position] for position in state.split.cheap),
             "tournament": tuple(state.split.heldout[position] for position in state.split.cheap),
+            "audit": tuple(state.split.heldout[position] for position in state.split.cheap),
         }.get(purpose_of(command), state.split.train)
         assert command.task in part
         rate = state.setup.tariff.solve if isinstance(command, Rollout) else state.setup.tariff.propose
@@ -457,6 +473,10 @@ class Watch:
         assert len(after.sweep.gates) <= before.spec.open_gates
         data = render(before.spec.strategy, gate.entries).encode()
         assert (event.artifact, event.size) == (digest(data), len(data))
+        spec = before.spec
+        assert event.prior == (before.prior if isinstance(spec.acceptance, Unpaired) else None)
+        wanted = spec.strategy.blast_radius > spec.audit.blast_radius or before.trust < spec.audit.trust
+        assert (event.audit is not None) == bool(wanted and spec.oracle_budget)
         self.gates[event.subject] = event
         self.entries[event.subject] = gate.entries
         self.bases[event.subject] = tuple(vector.items(head.scores.values))
@@ -469,8 +489,15 @@ class Watch:
         if isinstance(event.evidence, GateEvidence):
             assert opened_gate is not None
             self._verdict(before, event, opened_gate, event.evidence)
+        elif isinstance(event.evidence, OracleEvidence):
+            assert opened_gate is not None
+            assert self._accepted(before, opened_gate)
+            assert event.outcome == "oracle-rejected"
+            assert self._oracle(before, opened_gate) == (event.evidence.own, event.evidence.base)
+            assert event.evidence.own <= event.evidence.base
+            assert event.evidence.total == len(before.split.cheap)
         else:
-            assert event.outcome not in ("committed", "below-threshold", "regression")
+            assert event.outcome not in ("committed", "below-threshold", "regression", "oracle-rejected")
         if event.outcome == "committed":
             assert self.won is None
             self.won = event.subject
@@ -479,12 +506,12 @@ class Watch:
 
     def _verdict(self, state: State, event: Judged, gate: GateOpened, evidence: GateEvidence) -> None:
         """Against the sweep of all held-out tasks, which the world knows and the engine may not have asked for."""
-        entries, base = self.entries[event.subject], self.bases[event.subject]
-        rendered = render(state.spec.strategy, entries)
-        truth = [self.world.score(task, rendered) for task in state.split.heldout]
-        gain = sum(max(0, score - was) for score, was in zip(truth, base, strict=True))
-        loss = sum(max(0, was - score) for score, was in zip(truth, base, strict=True))
-        accepted = accepts(gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
+        base = self.bases[event.subject]
+        gain, loss = self._sums(state, gate)
+        accepted = self._accepted(state, gate)
+        if accepted and gate.audit and event.subject not in self.unaudited:
+            own, heads = self._oracle(state, gate)
+            assert own > heads, "committed against the oracle"
         assert accepted == (event.outcome == "committed"), (event, gate, gain, loss)
         assert evidence.gain <= gain
         assert evidence.loss <= loss
@@ -495,9 +522,37 @@ class Watch:
             assert event.outcome != "committed"
         assert event.outcome != "regression" or gain < loss
 
+    def _sums(self, state: State, gate: GateOpened) -> tuple[int, int]:
+        base, rendered = self.bases[gate.subject], render(state.spec.strategy, self.entries[gate.subject])
+        truth = [self.world.score(task, rendered) for task in state.split.heldout]
+        gain = sum(max(0, score - was) for score, was in zip(truth, base, strict=True))
+        return gain, sum(max(0, was - score) for score, was in zip(truth, base, strict=True))
+
+    def _accepted(self, state: State, gate: GateOpened) -> bool:
+        base = self.bases[gate.subject]
+        counts = Counts(sum(base), len(base))
+        return accepts(gate.prior, counts, *self._sums(state, gate), gate.weight_gain, gate.weight_loss, gate.bar)
+
+    def _oracle(self, state: State, gate: GateOpened) -> tuple[int, int]:
+        """What the oracle says of the candidate and of the head, on the cheap subset."""
+        both = [render(state.spec.strategy, one) for one in (self.entries[gate.subject], state.head.version.entries)]
+        tasks = [state.split.heldout[position] for position in state.split.cheap]
+        own, base = (sum(self.world.oracle(task, rendered) for task in tasks) for rendered in both)
+        return own, base
+
+    def _unaudited(self, before: State, event: Skipped) -> None:
+        """Only where the oracle's budget did not cover it when the gate opened; and what follows is the commit."""
+        gate = self.gates[event.subject]
+        assert (gate.audit, event.reason) == (0, "unaffordable")
+        assert self._accepted(before, gate)
+        self.unaudited.add(event.subject)
+
     def _committed(self, before: State, event: Committed, after: State) -> None:
         assert event.subject == self.won
         self.won = None
+        assert before.sweep is not None
+        others = [gate for gate in before.sweep.gates if gate.subject != event.subject]
+        assert not any(gate.audit is not None and gate.audit.base is not None for gate in others)
         head = after.head
         assert (event.base, event.base + 1) == (before.head.version.number, head.version.number)
         assert event.artifact == head.version.artifact
@@ -518,6 +573,8 @@ class Watch:
             rendered = render(state.spec.strategy, entries_for(state, decided))
             assert digest(rendered.encode()) == decided.command.artifact, decided
         assert owed == governor.due
+        asked = sum(purpose_of(decided.command) == "audit" for decided in self.open.values())
+        assert self.used.get("audit", NOTHING).rollouts + asked <= state.spec.oracle_budget
         held = add(state.base_hold, state.test_hold)
         if state.sweep is not None:
             for gate in state.sweep.gates:

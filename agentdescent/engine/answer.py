@@ -6,6 +6,7 @@ from typing import assert_never
 
 from agentdescent import vector
 from agentdescent.budget.governor import Kind, Purpose, abandon, settle, untold
+from agentdescent.engine.auditing import audit_failed, audit_scored
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import (
     Abandoned,
@@ -130,7 +131,9 @@ def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvid
             return measure_failed(state, decided, command, attempt, why)
         case "tournament":
             return bout_failed(state, decided, command, attempt, why)
-        case "propose" | "audit" | "score":
+        case "audit":
+            return audit_failed(state, decided, command, attempt, why)
+        case "propose" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)
@@ -154,7 +157,9 @@ def _rolled_out(state: State, event: RolledOut, decided: Decided, command: Rollo
             return measured(state, event, decided, command, bar)
         case "tournament":
             return bout_scored(state, event, decided, command, bar)
-        case "propose" | "audit" | "score":
+        case "audit":
+            return audit_scored(state, event, decided, command)
+        case "propose" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)

@@ -15,6 +15,7 @@ from agentdescent.budget.governor import Caps, Purpose
 from agentdescent.budget.usage import Amount, Usage
 from agentdescent.engine.command import Command
 from agentdescent.engine.spec import Setup, Spec, Split
+from agentdescent.merge.unpaired import Prior
 from agentdescent.merge.verdict import Evidence
 from agentdescent.merge.verdict import Outcome as Label
 from agentdescent.record import Record
@@ -83,7 +84,9 @@ class GateOpened(Record, frozen=True, tag="gate-opened"):
 
     `weight_gain`, `weight_loss`: evidence of self-verify, in millionths. `bar`: probability in millionths.
     `size`: UTF-8 bytes of the candidate's rendering. `held`: the earmark of its remaining worst case,
-    which includes what testing it would cost more than testing the head. `choice`: the allocator's, where it was asked.
+    which includes what testing it would cost more than testing the head, and its audit. `choice`: the allocator's,
+    where it was asked. `prior`: of the unpaired rule; None: paired. `audit`: oracle calls set aside, 0 when its budget
+    does not cover the audit; None: none is wanted.
     """
 
     subject: int
@@ -97,6 +100,8 @@ class GateOpened(Record, frozen=True, tag="gate-opened"):
     bar: int
     held: Amount
     choice: Choice | None = None
+    prior: Prior | None = None
+    audit: int | None = None
 
 
 class Judged(Record, frozen=True, tag="judged"):

@@ -9,6 +9,7 @@ from agentdescent.budget.governor import fits, spent_share
 from agentdescent.budget.usage import NOTHING, add
 from agentdescent.engine.allotting import ask, context_of, decides, mean_tokens
 from agentdescent.engine.asking import ask_rollout
+from agentdescent.engine.audit_decision import accepted
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.contest import Dissolve, Enter
 from agentdescent.engine.draw import Draw
@@ -22,8 +23,9 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.finishing import check, gate_context, goes_on, ops_of
 from agentdescent.engine.merge_needs import Close, Measure, Put, settle
+from agentdescent.engine.oracle import audit_calls
 from agentdescent.engine.state import State, Version
-from agentdescent.merge.acceptance import MILLION, bar, verify_weights
+from agentdescent.merge.acceptance import MILLION, Unpaired, bar, verify_weights
 from agentdescent.merge.gate import Gate, evidence, fell
 from agentdescent.merge.probe import next_slot
 from agentdescent.merge.sweep import Sweep
@@ -33,7 +35,7 @@ from agentdescent.record import replace
 
 def merge_step(state: State, sweep: Sweep, draw: Draw) -> Decision | None:
     for gate in sweep.gates:
-        event = _wave(state, gate, draw) if gate.status == "open" else _over(gate)
+        event = _wave(state, gate, draw) if gate.status == "open" else _over(state, gate)
         if event is not None:
             return event
     settled, need = settle(state, sweep)
@@ -61,7 +63,8 @@ def merge_step(state: State, sweep: Sweep, draw: Draw) -> Decision | None:
 def verdict(state: State) -> Decision | None:
     """What the first gate that asks for nothing more has come to."""
     gates = () if state.sweep is None else state.sweep.gates
-    return next((_over(gate) for gate in gates if gate.status not in ("open", "stale")), None)
+    events = (_over(state, gate) for gate in gates if gate.status not in ("open", "stale"))
+    return next((event for event in events if not isinstance(event, Decided | None)), None)
 
 
 def _enter(state: State, entering: Enter, draw: Draw) -> Decided | Skipped:
@@ -111,10 +114,12 @@ def _open(state: State, put: Put, numbered: int | None, draw: Draw) -> GateOpene
         bar(state.spec.acceptance, head.number),
         put.hold,
         choice,
+        state.prior if isinstance(state.spec.acceptance, Unpaired) else None,
+        audit_calls(state),
     )
 
 
-def _over(gate: Gate) -> Decision | None:
+def _over(state: State, gate: Gate) -> Decision | None:
     """What a gate that asks for nothing more has come to."""
     single = len(gate.cards) == 1
     contributors = () if single else tuple(card.subject for card in gate.cards)
@@ -124,7 +129,7 @@ def _over(gate: Gate) -> Decision | None:
         case "won":
             return Committed(gate.subject, gate.version, gate.artifact, gate.probe.scores.total)
         case "accepted":
-            return Judged(gate.subject, "committed", contributors, evidence(gate))
+            return accepted(state, gate, contributors)
         case "rejected":
             outcome: Outcome = "regression" if fell(gate) else "below-threshold"
             return Judged(gate.subject, outcome, (), evidence(gate, split=not single))

@@ -18,6 +18,7 @@ from agentdescent.engine.event import (
     RolledOut,
 )
 from agentdescent.engine.finishing import checks, chose, goes_on, learned_from
+from agentdescent.engine.lesson import taught
 from agentdescent.engine.merge_needs import Close, Measure, Put, begin
 from agentdescent.engine.merge_needs import settle as settle_sweep
 from agentdescent.engine.scoring import hold_test, pay
@@ -25,6 +26,7 @@ from agentdescent.engine.state import Head, State, Version, quiet_merges
 from agentdescent.engine.turn import sample_again, turn_over
 from agentdescent.engine.width import gate_measured
 from agentdescent.errors import IllegalEvent
+from agentdescent.merge.audit import Auditing, of_candidate
 from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums
 from agentdescent.merge.probe import Slot, answer, ask, fail
 from agentdescent.merge.rejected import remember
@@ -170,6 +172,8 @@ def gate_opened(state: State, event: GateOpened) -> State:
         choices=() if union is None else union.choices,
         tokens=0 if union is None else union.tokens,
         own=need.own,
+        prior=event.prior,
+        audit=None if event.audit is None else Auditing(event.audit),
     )
     gate = chose(open_gate(gate, need.known, checks=checks(state)), event.choice)
     return replace(
@@ -234,6 +238,7 @@ def _without(state: State, sweep: Sweep, subject: int) -> Sweep:
 
 def _gate_judged(state: State, event: Judged, sweep: Sweep, at: int, gate: Gate) -> State:
     state = gate_measured(state, gate)
+    state = taught(state, gate, event.outcome)
     if event.outcome == "committed":
         state = learned_from(gate_closed(state, gate, event.outcome), gate)
         return replace(state, sweep=with_gate(sweep, at, replace(gate, status="won")))
@@ -243,12 +248,14 @@ def _gate_judged(state: State, event: Judged, sweep: Sweep, at: int, gate: Gate)
     state = replace(state, governor=release(state.governor, gate.hold))
     if isinstance(event.evidence, FutilityEvidence):
         gate, state = chose(gate, event.evidence.choice), recorded(state, event.evidence.choice)
-    if event.outcome in ("regression", "below-threshold", "futile"):
+    if event.outcome in ("regression", "below-threshold", "futile", "oracle-rejected"):
         state = learned_from(state, gate)
         refused = identity(union(tuple(card.ops for card in gate.cards)))
         if gate.version == state.head.version.number:
             state = replace(state, head=replace(state.head, rejected=remember(state.head.rejected, refused)))
-        if len(gate.cards) > 1:  # provisional: the halves go on
+        if event.outcome == "oracle-rejected":
+            sweep = replace(sweep, vetoed=True)
+        elif len(gate.cards) > 1:  # provisional: the halves go on
             state = labelled(state, gate.choices, event.outcome, 0.0, gate.tokens)
             return replace(state, sweep=replace(sweep, groups=(*halves(gate.cards), *sweep.groups)))
     return replace(gate_closed(state, gate, event.outcome), sweep=sweep)
@@ -297,6 +304,7 @@ def committed(state: State, event: Committed) -> State:
             prefix_sums(scores, order),
         ),
         testing=None,
+        audited=of_candidate(gate.audit, gate.artifact),
         improved_round=state.round if scores.total > head.scores.total else state.improved_round,
         sweep=replace(sweep, gates=tuple(others), committed=True),
     )

@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 
 from agentdescent.artifact.diff import Ops, change, contradict, identity, union
 from agentdescent.budget.governor import fits, reservation
-from agentdescent.budget.usage import NOTHING, Amount
+from agentdescent.budget.usage import NOTHING, Amount, add
 from agentdescent.engine.contest import Bout, Dissolve, Enter, Lost, Ready, cheap_probe, contest, enter, known_of
 from agentdescent.engine.finishing import gate_order
 from agentdescent.engine.flow import in_progress
-from agentdescent.engine.path import gate_hold
+from agentdescent.engine.path import audit_hold, gate_hold
 from agentdescent.engine.state import State, Version, version_of
 from agentdescent.engine.width import chunks, wide_enough
 from agentdescent.merge.card import Card, staleness, tolerance
@@ -259,7 +259,7 @@ def _forward(state: State, sweep: Sweep, ops: Ops) -> Sweep | Need:
     order, own = gate_order(state, cards)
     if known is not None:
         order = tuple(p for p in order if score_at(known, p) == UNKNOWN)
-    hold = gate_hold(state, version.size, len(order))
+    hold = add(gate_hold(state, version.size, len(order)), audit_hold(state, version.size))
     if fits(state.governor, hold):
         if len(cards) > 1 and state.spec.tournament and candidate is None:
             return enter(state, cards, version, hold)

@@ -8,8 +8,10 @@ from agentdescent.budget.governor import Governor, alone, fits, remaining_fracti
 from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, Usage, add, at_least_zero, scale, subtract
 from agentdescent.engine.flow import lanes
+from agentdescent.engine.oracle import audit_calls, known_of_head
 from agentdescent.engine.spec import Setup
 from agentdescent.engine.state import Sizes, State, Version, Worker
+from agentdescent.merge.audit import missing
 
 _REPLY_BYTES_PER_TOKEN = 4
 """For estimates only (the output a proposal will have to read): a reservation never relies on it."""
@@ -56,6 +58,21 @@ def gate_hold(state: State, size: int, tasks: int) -> Amount:
     if tasks < state.heldout.count:
         gate = Amount(gate.tokens, gate.cost, gate.calls * tasks // state.heldout.count, tasks)
     return add(gate, at_least_zero(subtract(test_cost(state, size), state.test_hold)))
+
+
+def audit_hold(state: State, size: int) -> Amount:
+    """The worst case of the audit of a candidate of `size` bytes whose gate opens now; nothing when there is none."""
+    if not audit_calls(state):
+        return NOTHING
+    own = sweep_cost(state.governor, state.cheap, size)
+    if not missing(known_of_head(state), state.split.cheap):
+        return own
+    return add(own, sweep_cost(state.governor, state.cheap, state.head.version.size))
+
+
+def verdict_cost(state: State, size: int) -> Amount:
+    """The worst case of a gate, and of the audit that may follow it."""
+    return add(gate_cost(state, size), audit_hold(state, size))
 
 
 def propose_estimate(state: State, version: Version, task: int) -> Amount:
@@ -113,7 +130,7 @@ def worker_path(state: State, index: int, number: int, task: int | None = None) 
     own = reservation(state.governor, "solve", version.size + state.setup.tasks[task].size)
     if alone(state.governor, "solve"):
         return task, version, own, own
-    rest = add(propose_estimate(state, version, task), gate_cost(state, state.head.version.size))
+    rest = add(propose_estimate(state, version, task), verdict_cost(state, state.head.version.size))
     return task, version, own, add(own, rest)
 
 

@@ -15,6 +15,7 @@ from agentdescent.budget.projection import Projection
 from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.budget.tariff import Tariff
 from agentdescent.merge.acceptance import Acceptance, Paired
+from agentdescent.merge.audit import Audit
 from agentdescent.record import Record
 from agentdescent.search.sampling import RoundRobin, Sampling
 
@@ -43,7 +44,8 @@ class Spec(Record, frozen=True):
     admission, effects decided ahead of the answers, in multiples of `n_workers`. `samples`: proposals that one rollout
     may lead to, one after another, while none is worth merging. `fusion_width`: proposals that a merge waits for and
     puts into one gate. `projection`: where the run ends, at the last path to a `verdict` or before a `round` that is
-    not expected to fit. `call_budget`: of the replies to proposals.
+    not expected to fit. `call_budget`: of the replies to proposals. `oracle_budget`: calls of the oracle, 0
+    for none; `audit`: when it is asked.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -87,6 +89,8 @@ class Spec(Record, frozen=True):
     sampling: Sampling = RoundRobin()
     samples: int = 1
     fusion_width: FusionWidth = "all"
+    oracle_budget: int = 0
+    audit: Audit = Audit()
     rules: int = RULES
 
 
@@ -102,7 +106,7 @@ class TaskInfo(Record, frozen=True):
 class Setup(Record, frozen=True):
     """What the run was given: ordered tasks, the start artifact, what calls can cost, who answers.
 
-    `agent` and `scorer` name the ports, so that a resume with others is refused.
+    `agent`, `scorer` and `oracle` name the ports, so that a resume with others is refused.
     """
 
     tasks: tuple[TaskInfo, ...]
@@ -110,6 +114,7 @@ class Setup(Record, frozen=True):
     tariff: Tariff = Tariff()
     agent: str = ""
     scorer: str = ""
+    oracle: str = ""
 
 
 class Split(Record, frozen=True):

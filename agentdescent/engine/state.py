@@ -31,12 +31,14 @@ from agentdescent.engine.event import InterruptReason, Stopped, StopReason
 from agentdescent.engine.flow import Flow, all_idle, lanes
 from agentdescent.engine.spec import Setup, Spec, Split
 from agentdescent.engine.window import Window, commands
+from agentdescent.merge.audit import Audited
 from agentdescent.merge.card import Card
 from agentdescent.merge.futility import Rates
 from agentdescent.merge.probe import Probe
 from agentdescent.merge.rejected import NONE, Rejected
 from agentdescent.merge.scores import Scores, blank
 from agentdescent.merge.sweep import Sweep
+from agentdescent.merge.unpaired import Prior
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.merge.width import Yields
 from agentdescent.record import Record
@@ -142,11 +144,11 @@ class State(Record, frozen=True):
     `workers`: one a lane. `ready`: lanes with something to decide. Rounds: `cursor`, the first worker that may still
     start in this `round`. Continuous: `flow`, which lanes may start a turn; every n_workers turns are a round.
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
-    head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit.
-    `clusters`, `taken` (turns by cluster), `tallies` (by train task), `yields`: where the sampler or the width of a
-    fusion asks for them.
-    `returns`: what tokens bought, by rounds or merges; `costs`: what rounds cost. Each only where the spec asks for it.
-    `kin`: what became of proposals, by cluster; `rates`: what gates brought.
+    head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit
+    or a veto. `clusters`, `taken` (turns by cluster), `tallies` (by train task), `yields`: where the sampler or the
+    width of a fusion asks for them. `returns`: what tokens bought, by rounds or merges; `costs`: what rounds cost. Each
+    only where the spec asks for it. `kin`: what became of proposals, by cluster; `rates`: what gates brought. `prior`,
+    `trust`: what completed gates taught. `audited`: what the oracle said of the head.
     """
 
     spec: Spec
@@ -193,6 +195,10 @@ class State(Record, frozen=True):
     costs: Rounds = Rounds()
     kin: tuple[Kin, ...] = ()
     rates: Rates = Rates()
+    cheap: Sizes = Sizes()
+    prior: Prior = Prior()
+    trust: float = 1.0
+    audited: Audited = Audited()
     closing: StopReason | None = None
     interrupted: InterruptReason | None = None
     stopped: Stopped | None = None
@@ -216,6 +222,7 @@ def initial(spec: Spec, setup: Setup) -> State:
         flow=all_idle(spec),
         cursor=spec.n_workers,
         solved_at=round(spec.solved_threshold * 1_000_000),
+        trust=spec.audit.start,
     )
 
 
@@ -230,7 +237,7 @@ def caps(state: State) -> Caps:
 
 
 def quiet_merges(state: State) -> int:
-    """Merges in a row without a commit, the last one that is over included."""
+    """Merges in a row without a commit or a veto, the last one that is over included."""
     if state.sweep is None:
         return state.quiet
-    return 0 if state.sweep.committed else state.quiet + 1
+    return 0 if state.sweep.committed or state.sweep.vetoed else state.quiet + 1

@@ -13,6 +13,7 @@ from agentdescent import vector
 from agentdescent.budget.governor import fits, hold
 from agentdescent.budget.usage import NOTHING, add
 from agentdescent.engine.answer import answered
+from agentdescent.engine.auditing import audit_skipped, decided_audit
 from agentdescent.engine.clusters import Clusters, clusters_of
 from agentdescent.engine.command import Propose
 from agentdescent.engine.event import (
@@ -63,7 +64,7 @@ def apply(state: State, event: Event) -> State:
         case Started():
             after = _started(state, event)
         case Skipped():
-            after = skipped(state, event) if event.purpose == "verify" else merge_skipped(state, event)
+            after = _skipped(state, event)
         case GateOpened():
             after = gate_opened(state, event)
         case Judged():
@@ -83,6 +84,16 @@ def apply(state: State, event: Event) -> State:
         case _:
             assert_never(event)
     return replace(after, seq=state.seq + 1)
+
+
+def _skipped(state: State, event: Skipped) -> State:
+    match event.purpose:
+        case "verify":
+            return skipped(state, event)
+        case "audit":
+            return audit_skipped(state, event)
+        case _:
+            return merge_skipped(state, event)
 
 
 def _started(state: State, event: Started) -> State:
@@ -105,6 +116,7 @@ def _started(state: State, event: Started) -> State:
         head=head,
         heldout=sizes_of(setup, split.heldout),
         test=sizes_of(setup, split.test),
+        cheap=sizes_of(setup, tuple(split.heldout[position] for position in split.cheap)),
         base=Probe(order, len(order), head.scores),
         testing=test_probe(len(split.test)),
         clusters=clusters,
@@ -163,7 +175,9 @@ def _decided(state: State, event: Decided) -> State:
             return decided_measure(before, state, event, command)
         case "tournament":
             return decided_bout(before, state, event, command)
-        case "propose" | "audit" | "score":
+        case "audit":
+            return decided_audit(state, event, command)
+        case "propose" | "score":
             raise IllegalEvent(f"a rollout with purpose {command.purpose}")
         case _:
             assert_never(command.purpose)

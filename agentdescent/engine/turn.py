@@ -196,7 +196,7 @@ def turn_over(state: State, index: int, worker: Worker, *, brought: bool = False
 
 def sample_again(state: State, index: int, worker: Worker) -> State:
     """The proposal in this lane is closed, and its rollout leads to another one."""
-    again = replace(worker, stage="rolled", subject=-1, attempt=0, card=None, failure=None)
+    again = replace(worker, stage="rolled", subject=-1, attempt=0, card=None, failure=None, tokens=0)
     return replace(state, workers=put_worker(state, index, again))
 
 

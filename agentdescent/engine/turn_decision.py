@@ -21,7 +21,7 @@ from agentdescent.engine.event import (
     Skipped,
 )
 from agentdescent.engine.flow import next_round, within_bound
-from agentdescent.engine.path import affords_turn, gate_cost, proposal_terms, worker_path
+from agentdescent.engine.path import affords_turn, proposal_terms, verdict_cost, worker_path
 from agentdescent.engine.state import State, Version, Worker, version_of
 from agentdescent.engine.tasking import turn_task
 from agentdescent.errors import IllegalEvent
@@ -61,7 +61,7 @@ def _propose(state: State, index: int, worker: Worker) -> Decision | None:
     size = version.size + state.setup.tasks[worker.task].size + min(worker.size, tariff.output_limit)
     ceiling, reserve = proposal_terms(state, worker, size)
     if worker.asked and worker.subject < 0:  # nothing is earmarked for another proposal of this rollout
-        if not affords_turn(state, add(reserve, gate_cost(state, state.head.version.size))):
+        if not affords_turn(state, add(reserve, verdict_cost(state, state.head.version.size))):
             return None
     elif not fits(state.governor, reserve):
         if worker.subject < 0 or state.window.count:
@@ -115,7 +115,7 @@ def _ask_verify(
     event = ask_rollout(state, "verify", changed, card.task, attempt=worker.attempt, worker=index, subject=card.subject)
     if event is None:
         return Skipped("verify", card.subject, "unaffordable")
-    needed = add(event.command.reserve, gate_cost(state, state.head.version.size))
+    needed = add(event.command.reserve, verdict_cost(state, state.head.version.size))
     if not affords_turn(state, needed):
         return Skipped("verify", card.subject, "unaffordable")
     return event if choice is None else replace(event, choice=choice)

@@ -17,11 +17,14 @@ from agentdescent.budget import call_budget, returns
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Rate
 from agentdescent.budget.usage import Amount, add, scale
+from agentdescent.engine.oracle import audit_calls
 from agentdescent.engine.path import cheapest_path, sizes_of, sweep_cost
 from agentdescent.engine.spec import RULES, Setup, Spec, TaskInfo
 from agentdescent.engine.split import part_sizes
 from agentdescent.engine.state import initial
 from agentdescent.errors import UsageError
+from agentdescent.merge.acceptance import Unpaired
+from agentdescent.merge.audit import check as check_audit
 from agentdescent.record import replace
 from agentdescent.search.sampling import Stakes
 
@@ -84,6 +87,7 @@ def _check_spec(spec: Spec) -> None:
         ("attempts", spec.attempts, 1),
         ("samples", spec.samples, 1),
         ("fusion_width", 1 if spec.fusion_width in ("all", "adaptive") else spec.fusion_width, 1),
+        ("oracle_budget", spec.oracle_budget, 0),
     ):
         if type(number) is not int or number < least:
             raise UsageError(f"{name} is {number!r}: it must be a whole number of at least {least}")
@@ -104,6 +108,13 @@ def _check_spec(spec: Spec) -> None:
     for name, chance in (("futility", spec.futility), ("finish_epsilon", spec.finish_epsilon)):
         if not 0 <= chance < 1:
             raise UsageError(f"{name} is {chance!r}: it must be a probability from 0 to below 1")
+    rule = spec.acceptance
+    if not (0 < rule.floor <= 1 and 0 < rule.start <= 1 and rule.half_life > 0):
+        raise UsageError(f"acceptance is {rule!r}: start and floor must be in (0, 1], half_life above 0")
+    check_audit(spec.audit)
+    predicted = spec.futility > 0 or (spec.allocator is not None and "finish" in spec.allocator.stages)
+    if predicted and isinstance(rule, Unpaired):
+        raise UsageError("gates are stopped by predicting the paired rule: leave out futility, or Unpaired()")
     if type(spec.seed) is not int:
         raise UsageError(f"seed is {spec.seed!r}: it must be a whole number")
     if spec.target is not None and not 0 < spec.target <= 1:
@@ -144,6 +155,10 @@ def _check_economy(spec: Spec, rate: Rate) -> None:
 
 
 def _check_tasks(spec: Spec, setup: Setup) -> None:
+    if spec.oracle_budget and not setup.oracle:
+        raise UsageError(
+            f"oracle_budget is {spec.oracle_budget}, and there is no oracle: give oracle=, a second scorer"
+        )
     n = len(setup.tasks)
     if n < MIN_TASKS:
         raise UsageError(f"{n} tasks: at least {MIN_TASKS} are needed, to train on some and decide on others")
@@ -177,13 +192,15 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
     _, heldout, test = part_sizes(spec, len(setup.tasks))
     if heldout < MIN_TASKS:
         warnings.append(f"only {heldout} held-out tasks decide what is kept: a change can win by luck; use more tasks")
-    if not (setup.tariff.solve.strict and setup.tariff.propose.strict):
-        # Nothing is known of what a call costs, but that it takes a token.
-        calls = 2 * heldout + 2 * test + 2
-        _check_covered(spec.caps, Amount(calls, 0, calls, calls - 1))
-        return tuple(warnings)
     state = initial(spec, setup)
     largest = sorted(range(len(setup.tasks)), key=lambda index: -setup.tasks[index].size)
+    cheap = largest[: min(heldout, spec.cheap_size)]
+    state = replace(state, split=replace(state.split, train=(0,), cheap=tuple(range(len(cheap)))))
+    if not (setup.tariff.solve.strict and setup.tariff.propose.strict):
+        # Nothing is known of what a call costs, but that it takes a token.
+        calls = 2 * heldout + 2 * test + 2 + (audit_calls(state) or 0)
+        _check_covered(spec.caps, Amount(calls, 0, calls, calls - 1))
+        return tuple(warnings)
     sizes = sizes_of(setup, tuple(largest[:heldout]))
     smallest: TaskInfo = min(setup.tasks, key=lambda task: task.size)
     size = state.head.version.size
@@ -192,8 +209,8 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
     state = replace(
         state,
         setup=replace(setup, tasks=(smallest,)),
-        split=replace(state.split, train=(0,)),
         heldout=sizes,
+        cheap=sizes_of(setup, tuple(cheap)),
     )
     path = cheapest_path(state)
     caps = spec.caps

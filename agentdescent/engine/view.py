@@ -26,7 +26,7 @@ def entries_for(state: State, decided: Decided) -> Entries:
             return worker.copy.entries
     if isinstance(command, Rollout) and state.sweep is not None:
         match command.purpose:
-            case "gate":
+            case "gate" | "audit":
                 for gate in state.sweep.gates:
                     if gate.subject == decided.subject:
                         return gate.entries
@@ -44,7 +44,7 @@ def entries_for(state: State, decided: Decided) -> Entries:
                 entrant = None if candidate is None else entrant_of(candidate, decided.subject)
                 if entrant is not None:
                     return entrant.entries
-            case "base" | "rollout" | "propose" | "verify" | "audit" | "score" | "test":
+            case "base" | "rollout" | "propose" | "verify" | "score" | "test":
                 pass
             case _:
                 assert_never(command.purpose)

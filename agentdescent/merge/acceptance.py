@@ -25,7 +25,15 @@ class Paired(Record, frozen=True, tag="paired"):
     half_life: float = 64.0
 
 
-Acceptance: TypeAlias = Paired
+class Unpaired(Record, frozen=True, tag="unpaired"):
+    """Two posteriors with a running prior (see `unpaired`), held to the same bar."""
+
+    start: float = 0.5
+    floor: float = 0.01
+    half_life: float = 64.0
+
+
+Acceptance: TypeAlias = Paired | Unpaired
 
 
 def risk(rule: Acceptance, version: int) -> float:

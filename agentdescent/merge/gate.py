@@ -12,10 +12,13 @@ from typing import Literal, TypeAlias
 from agentdescent.allocation.choice import Choice
 from agentdescent.artifact.diff import Entries
 from agentdescent.budget.usage import Amount
-from agentdescent.merge.acceptance import MILLION, accepts, probability
+from agentdescent.merge import rule
+from agentdescent.merge.acceptance import MILLION
+from agentdescent.merge.audit import Auditing
 from agentdescent.merge.card import Card
 from agentdescent.merge.probe import Probe, answer, idle
 from agentdescent.merge.scores import UNKNOWN, Scores, blank, score_at
+from agentdescent.merge.unpaired import Counts, Prior
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record, replace
 
@@ -32,6 +35,8 @@ class Gate(Record, frozen=True):
     `own`: positions of failing tasks of the clusters that prompted it; `check_at`: how many tasks of the order are
     asked before the next prediction, -1 for none; `checking`: that is due.
     `safe`, `lost`: (gain, loss) points known to be accepted / not accepted, which spare most evaluations of P.
+    `safe`, `lost`: places (gain, loss) known to be accepted / not accepted, which spare most evaluations of P.
+    `prior`: of the unpaired rule, as it was when the gate opened; None: paired. `audit`: what is to follow acceptance.
     """
 
     subject: int
@@ -60,6 +65,8 @@ class Gate(Record, frozen=True):
     own: tuple[int, ...] = ()
     check_at: int = -1
     checking: bool = False
+    prior: Prior | None = None
+    audit: Auditing | None = None
 
 
 def informative(base: Scores) -> tuple[int, ...]:
@@ -116,7 +123,7 @@ def weigh(gate: Gate) -> Gate:
         return replace(gate, status="failed")
     left = len(probe.order) - probe.asked
     if left == 0:
-        won = accepts(gate.gain, gate.loss, gate.weight_gain, gate.weight_loss, gate.bar)
+        won = accepts(gate, gate.gain, gate.loss)
         return replace(gate, status="accepted" if won else "rejected")
     if not gate.curtail:
         return _widen(gate, left)
@@ -183,19 +190,28 @@ def _after(gate: Gate, outcomes: int) -> tuple[Gate, bool]:
     return _accepts(gate, gate.gain + gate.best - (outcomes * MILLION - lost), gate.loss + lost)
 
 
+def accepts(gate: Gate, gain: int, loss: int) -> bool:
+    """The verdict of this gate on final sums."""
+    base = Counts(gate.base.total, gate.base.size)
+    return rule.accepts(gate.prior, base, gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
+
+
 def _accepts(gate: Gate, gain: int, loss: int) -> tuple[Gate, bool]:
-    safe, lost = gate.safe, gate.lost
-    if safe is not None and gain >= safe[0] and loss <= safe[1]:
-        return gate, True
-    if lost is not None and gain <= lost[0] and loss >= lost[1]:
+    if gain == 0 or gain < loss:
         return gate, False
-    if accepts(gain, loss, gate.weight_gain, gate.weight_loss, gate.bar):
-        return replace(gate, safe=(gain, loss)), True
-    return replace(gate, lost=(gain, loss)), False
+    at, safe, lost = rule.place(gate.prior, gain, loss), gate.safe, gate.lost
+    if safe is not None and at[0] >= safe[0] and at[1] <= safe[1]:
+        return gate, True
+    if lost is not None and at[0] <= lost[0] and at[1] >= lost[1]:
+        return gate, False
+    if accepts(gate, gain, loss):
+        return replace(gate, safe=at), True
+    return replace(gate, lost=at), False
 
 
 def evidence(gate: Gate, *, split: bool = False) -> GateEvidence:
-    p = probability(gate.gain + gate.weight_gain, gate.loss + gate.weight_loss)
+    base = Counts(gate.base.total, gate.base.size)
+    p = rule.probability(gate.prior, base, gate.gain, gate.loss, gate.weight_gain, gate.weight_loss)
     return GateEvidence(
         gate.gain,
         gate.loss,

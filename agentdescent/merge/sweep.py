@@ -45,7 +45,7 @@ class Duel(Record, frozen=True):
 class Sweep(Record, frozen=True):
     """`version`: the head's when the sweep began, against which staleness is judged. `parked`: cards whose next
     stage does not fit the budget; they stay open for the next sweep. `candidate`: what is kept, once it has a number.
-    `committed`: whether anything was."""
+    `committed`, `vetoed`: whether anything was."""
 
     version: int
     groups: tuple[tuple[Card, ...], ...]
@@ -57,6 +57,7 @@ class Sweep(Record, frozen=True):
     gates: tuple[Gate, ...] = ()
     committed: bool = False
     candidate: Candidate | None = None
+    vetoed: bool = False
 
 
 def finished(sweep: Sweep) -> bool:

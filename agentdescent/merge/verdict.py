@@ -57,6 +57,14 @@ class VerifyEvidence(Record, frozen=True, tag="verify"):
     delta: int
 
 
+class OracleEvidence(Record, frozen=True, tag="oracle"):
+    """Sums of the oracle's scores over `total` tasks, in millionths: the candidate's and the head's."""
+
+    own: int
+    base: int
+    total: int
+
+
 class FailureEvidence(Record, frozen=True, tag="failure"):
     """The last failure of the slot that could not be filled."""
 
@@ -65,7 +73,7 @@ class FailureEvidence(Record, frozen=True, tag="failure"):
 
 
 Evidence: TypeAlias = (
-    GateEvidence | FutilityEvidence | SubsetEvidence | StaleEvidence | VerifyEvidence | FailureEvidence
+    GateEvidence | FutilityEvidence | SubsetEvidence | StaleEvidence | VerifyEvidence | OracleEvidence | FailureEvidence
 )
 
 __all__ = [
@@ -73,6 +81,7 @@ __all__ = [
     "FailureEvidence",
     "FutilityEvidence",
     "GateEvidence",
+    "OracleEvidence",
     "Outcome",
     "StaleEvidence",
     "SubsetEvidence",

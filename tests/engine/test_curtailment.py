@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from agentdescent import Caps, apply, initial, vector
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import Committed, Decided, Event, GateOpened, Judged, RolledOut
-from agentdescent.merge.acceptance import MILLION, accepts
+from agentdescent.merge.acceptance import MILLION
+from agentdescent.merge.rule import accepts
+from agentdescent.merge.unpaired import Counts
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import replace
 from tests.strategies import Job, any_job
@@ -64,7 +66,8 @@ class Sweep:
             scores = {**known, **dict(zip(missing, values, strict=True))}
             gain = sum(max(0, scores[p] - was) for p, was in enumerate(self.base))
             loss = sum(max(0, was - scores[p]) for p, was in enumerate(self.base))
-            if accepts(gain, loss, self.opened.weight_gain, self.opened.weight_loss, self.opened.bar):
+            opened, counts = self.opened, Counts(sum(self.base), len(self.base))
+            if accepts(opened.prior, counts, gain, loss, opened.weight_gain, opened.weight_loss, opened.bar):
                 return False
         return True
 

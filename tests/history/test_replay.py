@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -19,15 +19,20 @@ from agentdescent.engine.event import (
     Decided,
     Event,
     Failed,
+    GateOpened,
     Interrupted,
+    Judged,
     Outcome,
     Proposed,
     RolledOut,
+    Skipped,
     Started,
     Stopped,
 )
 from agentdescent.engine.state import State
 from agentdescent.history.log import read
+from agentdescent.merge.acceptance import Unpaired
+from agentdescent.merge.audit import Audit
 from agentdescent.record import replace
 from tests.strategies import Job, any_job, trouble
 from tests.world import START, World, any_order, final_digest, jobs, lines, opened, play
@@ -177,8 +182,28 @@ def plain() -> tuple[Job, list[Event]]:
     return job, play(*job)[1]
 
 
-def test_every_edit_of_every_field_of_a_run_is_found() -> None:
-    _, log = plain()
+def audited() -> tuple[Job, list[Event]]:
+    """A run under the unpaired rule, in which the oracle agrees, vetoes, and has no calls left in the end."""
+    spec, setup = jobs(12, workers=3)
+    spec = replace(spec, acceptance=Unpaired(), audit=Audit(blast_radius=0.0), oracle_budget=20, cheap_size=4)
+    spec = replace(spec, caps=Caps(rounds=5), fusion="none", refresh_interval=2)
+    world = World(seed=3, doubt=0.2, failing_at=(("audit", 0.1),), menu=("good", "good", "bad"))
+    job = Job(spec, replace(setup, oracle="oracle"), world)
+    return job, play(*job)[1]
+
+
+def test_the_audited_run_has_what_it_is_for() -> None:
+    _, log = audited()
+    opened = [event for event in log if isinstance(event, GateOpened)]
+    assert len({event.prior for event in opened}) > 1
+    assert {0} < {event.audit for event in opened}
+    assert {"committed", "oracle-rejected"} <= {event.outcome for event in log if isinstance(event, Judged)}
+    assert any(isinstance(event, Skipped) and event.purpose == "audit" for event in log)
+
+
+@pytest.mark.parametrize("run", [plain, audited])
+def test_every_edit_of_every_field_of_a_run_is_found(run: Callable[[], tuple[Job, list[Event]]]) -> None:
+    _, log = run()
     kinds = {type(log[n]).__name__ for n in written(log)}
     assert kinds == {"Decided", "Skipped", "GateOpened", "Judged", "Committed", "Promoted", "Stopped"}
     tried = 0

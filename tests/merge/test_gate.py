@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentdescent.budget.usage import NOTHING
-from agentdescent.merge.acceptance import MILLION, accepts
+from agentdescent.merge.acceptance import MILLION
 from agentdescent.merge.gate import (
     Gate,
     evidence,
@@ -22,7 +23,9 @@ from agentdescent.merge.gate import (
     weigh,
 )
 from agentdescent.merge.probe import Probe, ask, next_slot
+from agentdescent.merge.rule import accepts
 from agentdescent.merge.scores import Scores, blank, record
+from agentdescent.merge.unpaired import Counts, Prior
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import replace
 
@@ -47,6 +50,7 @@ def gate_on(
     curtail: bool = True,
     wave_min: int = 1,
     known: tuple[int | None, ...] = (),
+    prior: Prior | None = None,
 ) -> Gate:
     frozen = scores(base)
     order = tuple(p for p in informative(frozen) if not known or known[p] is None)
@@ -66,6 +70,7 @@ def gate_on(
         hold=NOTHING,
         curtail=curtail,
         wave_min=wave_min,
+        prior=prior,
     )
     return open_gate(gate, scores(known) if known else None)
 
@@ -90,10 +95,13 @@ def run(gate: Gate, truth: tuple[int, ...]) -> tuple[Gate, list[list[int]]]:
     return gate, waves
 
 
+verdict = cache(accepts)
+
+
 def full_verdict(gate: Gate, base: tuple[int, ...], truth: tuple[int, ...]) -> bool:
     gain = sum(max(0, after - before) for before, after in zip(base, truth, strict=True))
     loss = sum(max(0, before - after) for before, after in zip(base, truth, strict=True))
-    return accepts(gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
+    return verdict(gate.prior, Counts(sum(base), len(base)), gain, loss, gate.weight_gain, gate.weight_loss, gate.bar)
 
 
 def rejects_all(gate: Gate, base: tuple[int, ...], known: dict[int, int]) -> bool:
@@ -108,17 +116,18 @@ def rejects_all(gate: Gate, base: tuple[int, ...], known: dict[int, int]) -> boo
 
 BASES = st.lists(st.sampled_from(GRID), min_size=1, max_size=5).map(tuple)
 WEIGHTS = st.sampled_from([0, 0, 250_000, 1_000_000, 2_500_000])
+PRIORS = st.sampled_from([None, None, Prior(), Prior(2_500_000, 250_000), Prior(300_000, 4_000_000)])
 BARS = st.sampled_from([500_000, 505_386, 650_000, 800_000, 900_000, 990_000])
 
 
 @settings(max_examples=300)
-@given(BASES, st.data(), WEIGHTS, WEIGHTS, BARS, st.integers(1, 3))
+@given(BASES, st.data(), WEIGHTS, WEIGHTS, BARS, st.integers(1, 3), PRIORS)
 def test_a_curtailed_gate_gives_the_verdict_of_the_full_sweep(
-    base: tuple[int, ...], data: st.DataObject, gain: int, loss: int, bar: int, wave_min: int
+    base: tuple[int, ...], data: st.DataObject, gain: int, loss: int, bar: int, wave_min: int, prior: Prior | None
 ) -> None:
     """Whatever the outcomes; rejected early only when every completion is; and no wave asks for more than needed."""
     truth = tuple(data.draw(st.lists(st.sampled_from(GRID), min_size=len(base), max_size=len(base))))
-    gate = gate_on(base, gain=gain, loss=loss, bar=bar, wave_min=wave_min)
+    gate = gate_on(base, gain=gain, loss=loss, bar=bar, wave_min=wave_min, prior=prior)
     known: dict[int, int] = {}
     while gate.status == "open":
         gate, positions = wave(gate)
@@ -142,13 +151,13 @@ def test_a_curtailed_gate_gives_the_verdict_of_the_full_sweep(
 
 
 @settings(max_examples=150)
-@given(BASES, st.data(), WEIGHTS, WEIGHTS, BARS)
+@given(BASES, st.data(), WEIGHTS, WEIGHTS, BARS, PRIORS)
 def test_an_open_gate_has_a_completion_that_is_accepted(
-    base: tuple[int, ...], data: st.DataObject, gain: int, loss: int, bar: int
+    base: tuple[int, ...], data: st.DataObject, gain: int, loss: int, bar: int, prior: Prior | None
 ) -> None:
     """Nothing more is asked once rejection is certain."""
     truth = tuple(data.draw(st.lists(st.sampled_from(GRID), min_size=len(base), max_size=len(base))))
-    gate = gate_on(base, gain=gain, loss=loss, bar=bar)
+    gate = gate_on(base, gain=gain, loss=loss, bar=bar, prior=prior)
     known: dict[int, int] = {}
     while gate.status == "open":
         assert not rejects_all(gate, base, known)
@@ -159,27 +168,27 @@ def test_an_open_gate_has_a_completion_that_is_accepted(
     assert gate.status in ("accepted", "rejected")
 
 
-@given(BASES, st.data(), WEIGHTS, WEIGHTS, BARS)
+@given(BASES, st.data(), WEIGHTS, WEIGHTS, BARS, PRIORS)
 def test_without_curtailment_everything_is_asked_at_once(
-    base: tuple[int, ...], data: st.DataObject, gain: int, loss: int, bar: int
+    base: tuple[int, ...], data: st.DataObject, gain: int, loss: int, bar: int, prior: Prior | None
 ) -> None:
     truth = tuple(data.draw(st.lists(st.sampled_from(GRID), min_size=len(base), max_size=len(base))))
-    gate, waves = run(gate_on(base, gain=gain, loss=loss, bar=bar, curtail=False), truth)
-    curtailed, early = run(gate_on(base, gain=gain, loss=loss, bar=bar), truth)
+    gate, waves = run(gate_on(base, gain=gain, loss=loss, bar=bar, curtail=False, prior=prior), truth)
+    curtailed, early = run(gate_on(base, gain=gain, loss=loss, bar=bar, prior=prior), truth)
     assert waves == [list(informative(scores(base)))]
     assert gate.status == curtailed.status
     assert sum(map(len, early)) <= len(base)
 
 
-@given(BASES, st.data(), WEIGHTS, BARS)
+@given(BASES, st.data(), WEIGHTS, BARS, PRIORS)
 def test_what_is_known_before_counts_and_is_not_asked(
-    base: tuple[int, ...], data: st.DataObject, gain: int, bar: int
+    base: tuple[int, ...], data: st.DataObject, gain: int, bar: int, prior: Prior | None
 ) -> None:
     size = len(base)
     truth = tuple(data.draw(st.lists(st.sampled_from(GRID), min_size=size, max_size=size)))
     seen = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))
     known = tuple(value if was else None for value, was in zip(truth, seen, strict=True))
-    gate, waves = run(gate_on(base, gain=gain, bar=bar, known=known), truth)
+    gate, waves = run(gate_on(base, gain=gain, bar=bar, known=known, prior=prior), truth)
     asked = [position for positions in waves for position in positions]
     assert not any(seen[position] for position in asked)
     assert (gate.status == "accepted") == full_verdict(gate, base, truth)

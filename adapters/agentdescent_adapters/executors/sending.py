@@ -33,7 +33,9 @@ def _parts(perform: Perform) -> Iterator[tuple[str, object]]:
     if isinstance(performer, Performer):
         ports = performer.ports
         yield f"the agent ({ports.agent})", (ports.solve, ports.propose)
-        yield f"the reward ({ports.scorer})", ports.reward
+        yield f"the reward ({ports.reward.name})", ports.reward.call
+        if ports.oracle is not None:
+            yield f"the oracle ({ports.oracle.name})", ports.oracle.call
         yield from ((f"task {task.id!r}", task) for task in performer.tasks)
 
 
