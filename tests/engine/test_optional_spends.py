@@ -72,7 +72,7 @@ def bare(event: Event) -> Event:
 def test_settings_that_never_bind_change_nothing(job: Job, seed: int, epsilon: float) -> None:
     """An allocator that is never asked decides nothing; with the stage finish gates ask in another order, see below."""
     spec, setup, world = job
-    spec = replace(spec, futility=0.0, tournament=False)
+    spec = replace(spec, futility=0.0, tournament=False, allocator=None)
     inert = ValueBudgetAllocator(stages=("verify", "tournament", "gate"), budget_start=Starts(0.0, 0.0, 0.0, 0.0))
     _, plain = play(spec, setup, world, order=any_order(seed))
     _, same = play(replace(spec, allocator=inert, finish_epsilon=epsilon), setup, world, order=any_order(seed))
