@@ -22,6 +22,7 @@ from agentdescent.history.rounds import RoundInfo
 from agentdescent.merge.acceptance import Acceptance
 from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
+from agentdescent.search.selection import Selection
 from agentdescent.wiring import Ports, describe, ports_of
 
 
@@ -39,7 +40,8 @@ class Options(TypedDict, total=False):
     (rounds without improvement) [none].
 
     Meaning, recorded in the log: `seed` [0], `n_workers` [4], `asynchronous` [False: rounds with a merge after each;
-    True: workers never wait for one another] and every other field of Spec.
+    True: workers never wait for one another], `selection`, what a turn starts from [SingleHead()], and every other
+    field of Spec.
 
     The shell: `max_concurrency` [n_workers], `deadline` seconds per call [120], `executor` of calls that block
     [threads], `log` [in memory], `on_round`,
@@ -88,6 +90,8 @@ class Options(TypedDict, total=False):
     attempts: int
     solved_threshold: float
     hard_floor: float
+    selection: Selection
+    population: int
     max_concurrency: int | None
     deadline: float
     executor: Executor | None

@@ -27,6 +27,7 @@ from agentdescent.engine.flow import next_round
 from agentdescent.engine.merge_decision import merge_step, verdict
 from agentdescent.engine.merge_needs import begin, going_on
 from agentdescent.engine.path import cheapest_path
+from agentdescent.engine.population import dev_head, facing
 from agentdescent.engine.scoring import test_probe
 from agentdescent.engine.split import make_split
 from agentdescent.engine.state import State, quiet_merges
@@ -35,7 +36,7 @@ from agentdescent.engine.window import Window, idents, next_in_order, open_effec
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.acceptance import MILLION
 from agentdescent.merge.probe import Probe, next_slot
-from agentdescent.merge.sweep import Sweep, finished, open_cards
+from agentdescent.merge.sweep import finished, open_cards
 from agentdescent.record import Record
 
 PROMOTE_AFTER = 3
@@ -134,15 +135,17 @@ def _next(state: State, draw: Draw) -> Decision | None:
             event = advance(state, index, draw)
             if event is not None:
                 return event
-        event = start_turn(state, state.cursor, state.round)
+        event = start_turn(state, state.cursor, state.round, draw)
         if event is not None or window.count:
             return event
         sweep = begin(state)
+    elif state.population.members:
+        sweep = begin(state)
     if sweep is not None and not finished(sweep):
-        event = merge_step(state, sweep)
+        event = merge_step(facing(state, sweep), sweep)
         if event is not None or window.count:
             return event
-    return _barrier(state, sweep)
+    return _barrier(state, draw)
 
 
 def _continuous(state: State, draw: Draw) -> Decision | None:
@@ -157,16 +160,16 @@ def _continuous(state: State, draw: Draw) -> Decision | None:
         return event if event is not None or state.window.count else _end(state, reason)
     sweep = begin(state)
     if sweep is not None and (sweep is not state.sweep or going_on(state) is not None):
-        event = merge_step(state, sweep)
+        event = merge_step(facing(state, sweep), sweep)
         if event is not None:
             return event
-    elif quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != state.head.version.number:
-        return Promoted(state.head.version.number)
+    elif quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != dev_head(state).version.number:
+        return Promoted(dev_head(state).version.number)
     for index in state.ready:
         event = advance(state, index, draw)
         if event is not None:
             return event
-    event = start_lane(state) if reason is None else None
+    event = start_lane(state, draw) if reason is None else None
     if event is not None or state.window.count:
         return event
     return _end(state, reason or _spent_out(state))
@@ -194,19 +197,20 @@ def _binding(state: State, task: int) -> StopReason:
     return binding(state.governor, reservation(state.governor, "solve", size))
 
 
-def _barrier(state: State, sweep: Sweep | None) -> Decision:
+def _barrier(state: State, draw: Draw) -> Decision:
     """Nothing is open and nothing can be merged: promote, end, or begin the next round."""
-    head = state.head.version
+    head = dev_head(state).version
     if quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != head.number:
         return Promoted(head.number)
     reason = _ended(state)
     if reason is None:
-        return start_turn(state, 0, state.round + 1) or _end(state, _spent_out(state))
+        return start_turn(state, 0, state.round + 1, draw) or _end(state, _spent_out(state))
     return _end(state, reason)
 
 
 def _ended(state: State) -> StopReason | None:
-    spec, scores, health = state.spec, state.head.scores, state.health
+    spec, head, health = state.spec, dev_head(state), state.health
+    scores = head.scores
     if spec.schedule == "continuous":
         barren = health.refused >= 2 * spec.n_workers
     else:
@@ -214,7 +218,7 @@ def _ended(state: State) -> StopReason | None:
         barren = health.barren_rounds + all_failed >= BARREN_ROUNDS
     if barren or health.retired == spec.n_workers:
         return "error"
-    if scores.solved == scores.size and state.head.train.solved == state.head.train.size:
+    if scores.solved == scores.size and head.train.solved == head.train.size:
         return "solved"
     if spec.target is not None and scores.total >= round(spec.target * MILLION) * scores.size:
         return "target_reward"
@@ -238,7 +242,7 @@ def _end(state: State, reason: StopReason) -> Decision:
 
 
 def _close(state: State, reason: StopReason) -> Decision | None:
-    head = state.head.version
+    head = dev_head(state).version
     probe = None if state.tested == head.artifact else state.testing or test_probe(len(state.split.test))
     slot = None if probe is None else next_slot(probe)
     if probe is not None and slot is not None:
@@ -251,6 +255,7 @@ def _close(state: State, reason: StopReason) -> Decision | None:
 
 
 def _finish(state: State, reason: StopReason) -> Decision:
-    if state.stable.number != state.head.version.number:
-        return Promoted(state.head.version.number)
+    head = dev_head(state).version
+    if state.stable.number != head.number:
+        return Promoted(head.number)
     return _stop(state, reason)

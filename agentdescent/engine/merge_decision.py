@@ -76,7 +76,8 @@ def _gate(state: State, gate: Gate) -> Decision | None:
         case "open":
             return _wave(state, gate)
         case "won":
-            return Committed(gate.subject, gate.version, gate.artifact, gate.probe.scores.total)
+            version = state.population.newest + 1 if state.population.members else 0
+            return Committed(gate.subject, gate.version, gate.artifact, gate.probe.scores.total, version)
         case "accepted":
             return Judged(gate.subject, "committed", contributors, evidence(gate))
         case "rejected":

@@ -10,6 +10,7 @@ from agentdescent.budget.governor import fits, reservation
 from agentdescent.budget.usage import NOTHING, Amount
 from agentdescent.engine.flow import in_progress
 from agentdescent.engine.path import gate_hold
+from agentdescent.engine.population import behind, facing, held, live
 from agentdescent.engine.state import State, Version, version_of
 from agentdescent.merge.card import Card, staleness, tolerance
 from agentdescent.merge.probe import Probe, next_slot
@@ -67,17 +68,35 @@ def going_on(state: State) -> Sweep | None:
 
 def begin(state: State) -> Sweep | None:
     """The open sweep, or the one that would begin now with all waiting cards, oldest first; else the last one, which
-    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round."""
+    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round; with several
+    heads, until it is over, and the next one is about another head."""
     last = state.sweep
-    if last is not None and (state.spec.schedule == "rounds" or going_on(state) is not None):
+    one_a_round = state.spec.schedule == "rounds" and not state.population.members
+    if last is not None and (one_a_round or going_on(state) is not None):
         return last
     waiting = tuple(card for card in state.cards if not card.verifying)
     if len(waiting) < _batch(state):
         return last
-    if last is not None:
-        waiting = (*settle(state, last)[0].parked, *waiting)
-    cards = tuple(sorted(waiting, key=lambda card: (card.version, card.worker, card.subject)))
-    return Sweep(state.head.version.number, (cards,))
+    parked = () if last is None else settle(state, last)[0].parked
+    if state.population.members:
+        return _begin_among(state, waiting, parked) or last
+    return Sweep(state.head.version.number, (_in_order((*parked, *waiting)),))
+
+
+def _in_order(cards: tuple[Card, ...]) -> tuple[Card, ...]:
+    return tuple(sorted(cards, key=lambda card: (card.version, card.worker, card.subject)))
+
+
+def _begin_among(state: State, waiting: tuple[Card, ...], parked: tuple[Card, ...]) -> Sweep | None:
+    """The sweep of the head of the oldest waiting card that has anything to do; cards parked for other heads stay so."""
+    numbers = {card.subject: live(state, card.version).version.number for card in (*waiting, *parked)}
+    for number in dict.fromkeys(numbers[subject] for subject in sorted(card.subject for card in waiting)):
+        own = tuple(card for card in (*parked, *waiting) if numbers[card.subject] == number)
+        others = tuple(card for card in parked if numbers[card.subject] != number)
+        sweep = Sweep(number, (_in_order(own),), parked=others)
+        if settle(facing(state, sweep), sweep)[1] is not None:
+            return sweep
+    return None
 
 
 def _batch(state: State) -> int:
@@ -124,9 +143,9 @@ def _admit(state: State, sweep: Sweep) -> Sweep | Close:
         if _with_change(state, card).artifact == head.version.artifact:
             return Close(card, "duplicate")
         allowed = tolerance(state.spec.strategy.blast_radius)
-        at_start = staleness(state.spec.staleness, max(0, sweep.version - card.version), allowed)
+        at_start = staleness(state.spec.staleness, behind(state, sweep.version, card.version), allowed)
         if at_start == "discard":
-            return Close(card, "all-stale", StaleEvidence(number - card.version))
+            return Close(card, "all-stale", StaleEvidence(behind(state, number, card.version)))
         if state.spec.staleness != "full":
             return replace(sweep, trial=_trial(state, card))
         card = replace(card, version=number)
@@ -167,7 +186,8 @@ def _after_trial(state: State, sweep: Sweep, trial: Trial) -> Sweep | Close | Me
     if trial.failure is not None or trial.before is None or trial.after is None:
         return Close(card, "failed", trial.failure)
     if trial.after < trial.before:
-        return Close(card, "all-stale", StaleEvidence(head.number - card.version, trial.before, trial.after))
+        late = behind(state, head.number, card.version)
+        return Close(card, "all-stale", StaleEvidence(late, trial.before, trial.after))
     card = replace(card, version=head.number, before=trial.before, delta=trial.after - trial.before)
     return replace(sweep, trial=None, intake=(card, *sweep.intake[1:]))
 
@@ -233,6 +253,8 @@ def _put(state: State, sweep: Sweep) -> Put | Close | Sweep | None:
             return replace(sweep, kept=(), groups=((whole,), others, *sweep.groups))
     entries = change(head.version.entries, ops)
     version = version_of(state.spec, head.version.number, entries)
+    if held(state, version.artifact):
+        return replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups)) if cards[1:] else Close(cards[0], "duplicate")
     known = known_scores(state, cards)
     order = head.order if known is None else tuple(p for p in head.order if score_at(known, p) == UNKNOWN)
     hold = gate_hold(state, version.size, len(order))

@@ -7,6 +7,7 @@ from agentdescent.budget.governor import Governor, alone, fits, reservation
 from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, Usage, add, at_least_zero, scale, subtract
 from agentdescent.engine.flow import lanes
+from agentdescent.engine.population import shortest
 from agentdescent.engine.spec import Setup
 from agentdescent.engine.state import Sizes, State, Version, Worker
 
@@ -83,21 +84,25 @@ def next_copy(state: State, index: int, worker: Worker, number: int) -> Version:
     return worker.copy
 
 
-def worker_path(state: State, index: int, number: int) -> tuple[int, Version, Amount, Amount]:
-    """(task, version, reservation, whole path) of the next turn of a worker: rollout, proposal, shared gate."""
+def worker_path(
+    state: State, index: int, number: int, start: Version | None = None
+) -> tuple[int, Version, Amount, Amount]:
+    """(task, version, reservation, whole path) of the next turn of a worker: rollout, proposal, shared gate. `start`:
+    what was picked from a population."""
     worker = vector.get(state.workers, index)
     task = next_task(state, index, worker)
-    version = next_copy(state, index, worker, number)
+    version = start or next_copy(state, index, worker, number)
     own = reservation(state.governor, "solve", version.size + state.setup.tasks[task].size)
     if alone(state.governor, "solve"):
         return task, version, own, own
-    rest = add(propose_estimate(state, version, task), gate_cost(state, state.head.version.size))
+    rest = add(propose_estimate(state, version, task), gate_cost(state, (start or state.head.version).size))
     return task, version, own, add(own, rest)
 
 
 def cheapest_path(state: State) -> Amount:
     """The least that a new proposal can need from rollout to verdict, unit by unit."""
-    paths = [worker_path(state, index, state.round + 1)[3] for index in range(state.spec.n_workers)]
+    start = shortest(state) if state.population.members else None
+    paths = [worker_path(state, index, state.round + 1, start)[3] for index in range(state.spec.n_workers)]
     return Amount(
         min(path.tokens for path in paths),
         min(path.cost for path in paths),

@@ -12,6 +12,7 @@ from agentdescent.engine.event import (
     RolledOut,
 )
 from agentdescent.engine.path import test_cost
+from agentdescent.engine.population import dev_head, populated
 from agentdescent.engine.state import State
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.gate import informative, prefix_sums
@@ -111,7 +112,7 @@ def _base_ended(state: State) -> State:
         test_base=None if testing is None else testing.scores,
         tested=head.version.artifact,
     )
-    return hold_test(state, head.version.size)
+    return hold_test(populated(state), head.version.size)
 
 
 def _test_ended(state: State) -> State:
@@ -124,7 +125,7 @@ def _test_ended(state: State) -> State:
         state,
         testing=None,
         test_final=testing.scores,
-        tested=state.head.version.artifact,
+        tested=dev_head(state).version.artifact,
         governor=release(state.governor, state.test_hold),
         test_hold=NOTHING,
     )

@@ -12,6 +12,7 @@ from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Tariff
 from agentdescent.merge.acceptance import Acceptance, Paired
 from agentdescent.record import Record
+from agentdescent.search.selection import Selection, SingleHead
 
 RULES = 1
 """The meaning of the decisions. A change of meaning increments it; logs replay under the rules they name."""
@@ -31,7 +32,8 @@ class Spec(Record, frozen=True):
     least so many outcomes at once. `attempts`: commands per slot. `screen`: a verified proposal that did not
     gain is not merged. Of the continuous schedule: `merge_size`, proposals that a merge waits for while turns are
     in progress; `async_ratio`, how many such merges the workers may be ahead; `window`, under ordered admission,
-    effects decided ahead of the answers, in multiples of `n_workers`.
+    effects decided ahead of the answers, in multiples of `n_workers`. `selection`: what a turn starts from; with other
+    policies than SingleHead at most `population` committed artifacts are kept to choose from.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -65,6 +67,8 @@ class Spec(Record, frozen=True):
     patience: int | None = None
     hard_floor: float = 0.9
     allocator: Allocator | None = None
+    selection: Selection = SingleHead()
+    population: int = 1_000
     rules: int = RULES
 
 

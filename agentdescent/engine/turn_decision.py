@@ -20,8 +20,9 @@ from agentdescent.engine.event import (
     Judged,
     Skipped,
 )
-from agentdescent.engine.flow import next_round, within_bound
+from agentdescent.engine.flow import in_progress, next_round, within_bound
 from agentdescent.engine.path import affords_turn, gate_cost, worker_path
+from agentdescent.engine.population import held, live, pick, shortest
 from agentdescent.engine.state import State, Version, Worker, version_of
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
@@ -86,9 +87,10 @@ def _verify(state: State, index: int, worker: Worker, draw: Draw) -> Decision | 
             return Judged(card.subject, "declined")
         if oversized(state.spec.strategy, card.ops):
             return Judged(card.subject, "oversized")
-        if version_of(state.spec, version.number, change(version.entries, card.ops)).artifact == version.artifact:
+        changed = version_of(state.spec, version.number, change(version.entries, card.ops))
+        if changed.artifact == version.artifact:
             return Judged(card.subject, "declined")
-        if _duplicate(state, card):
+        if _duplicate(state, card, changed):
             return Judged(card.subject, "duplicate")
     if not state.spec.self_verify:
         return Skipped("verify", card.subject, "off")
@@ -110,19 +112,25 @@ def _ask_verify(
     event = ask_rollout(state, "verify", changed, card.task, attempt=worker.attempt, worker=index, subject=card.subject)
     if event is None:
         return Skipped("verify", card.subject, "unaffordable")
-    needed = add(event.command.reserve, gate_cost(state, state.head.version.size))
+    needed = add(event.command.reserve, gate_cost(state, live(state, version.number).version.size))
     if not affords_turn(state, needed):
         return Skipped("verify", card.subject, "unaffordable")
     return event if choice is None else replace(event, choice=choice)
 
 
-def _duplicate(state: State, card: Card) -> bool:
-    """Equal to an open card, already in the head, or already rejected against it."""
-    head = state.head
+def _duplicate(state: State, card: Card, changed: Version) -> bool:
+    """Equal to an open card of its head, already in that head, or already rejected against it; or it leads to an
+    artifact of the population."""
+    head = live(state, card.version)
     merging = () if state.sweep is None else open_cards(state.sweep)
+    number = head.version.number
     return (
-        any(card.identity == other.identity for other in (*state.cards, *merging))
+        any(
+            card.identity == other.identity and live(state, other.version).version.number == number
+            for other in (*state.cards, *merging)
+        )
         or contains(head.rejected, card.identity)
+        or (card.version == head.version.number and held(state, changed.artifact))
         or (card.version != head.version.number and change(head.version.entries, card.ops) == head.version.entries)
     )
 
@@ -134,14 +142,14 @@ def _screen(worker: Worker) -> Decision | None:
     return Judged(card.subject, "not-worth-gating", (), VerifyEvidence(card.delta))
 
 
-def start_turn(state: State, first: int, number: int) -> Decided | None:
+def start_turn(state: State, first: int, number: int, draw: Draw) -> Decided | None:
     """The next worker from `first` on whose whole path fits starts its turn in round `number`: one that is idle, or
     whose turn cannot go on, because its proposal (never asked for) or, in an earlier round, its rollout does not fit.
     """
     for index in range(first, state.spec.n_workers):
         worker = vector.get(state.workers, index)
         if worker.stage == "idle" or _stuck(worker) or (worker.stage == "reroll" and number != state.round):
-            event = _turn(state, index, number)
+            event = _turn(state, index, number, draw)
             if event is not None:
                 return event
     return None
@@ -151,7 +159,7 @@ def _stuck(worker: Worker) -> bool:
     return worker.stage == "rolled" and worker.subject < 0
 
 
-def start_lane(state: State) -> Decided | None:
+def start_lane(state: State, draw: Draw) -> Decided | None:
     """Continuous: a turn in the next idle lane, if the workers are not too far ahead and its whole path fits. With
     nothing open, in whichever lane it fits, also in one whose turn cannot go on."""
     spec, flow, window = state.spec, state.flow, state.window.count
@@ -160,24 +168,41 @@ def start_lane(state: State) -> Decided | None:
         if not flow.idle or (spec.admission == "ordered" and window >= spec.n_workers * spec.window):
             return None
         unmerged = len(state.cards) + at_work(state.sweep)
-        return _turn(state, flow.idle[0], number) if within_bound(flow, spec, unmerged) else None
+        return _turn(state, flow.idle[0], number, draw) if within_bound(flow, spec, unmerged) else None
     limit = state.governor.caps.rounds
     for index in flow.idle:
-        event = _turn(state, index, number)
+        event = _turn(state, index, number, draw)
         if event is not None:
             return event
     for index, worker in enumerate(vector.items(state.workers)):
         # In a lane that waits to ask for its rollout again only another round tells a new turn from that.
         new = max(number, state.round + 1) if worker.stage == "reroll" else number
         if (_stuck(worker) or worker.stage == "reroll") and (limit is None or new <= limit):
-            event = _turn(state, index, new)
+            event = _turn(state, index, new, draw)
             if event is not None:
                 return event
     return None
 
 
-def _turn(state: State, index: int, number: int) -> Decided | None:
-    task, version, reserve, path = worker_path(state, index, number)
+def _turn(state: State, index: int, number: int, draw: Draw) -> Decided | None:
+    """From the head, or from what is picked of a population; when that does not fit and nothing is open, from the
+    shortest of it."""
+    if not state.population.members:
+        return _turn_from(state, index, number, None)
+    start = pick(state, _turns(state, index, number), draw)
+    event = _turn_from(state, index, number, start)
+    return event if event is not None or state.window.count else _turn_from(state, index, number, shortest(state))
+
+
+def _turns(state: State, index: int, number: int) -> int:
+    """The number of this turn, which no other has."""
+    if state.spec.schedule == "rounds":
+        return number * state.spec.n_workers + index
+    return state.flow.ended + in_progress(state.flow, state.spec)
+
+
+def _turn_from(state: State, index: int, number: int, start: Version | None) -> Decided | None:
+    task, version, reserve, path = worker_path(state, index, number, start)
     # With nothing open, what was expected of turns that cannot go on will not come.
     expected = state.expected if state.window.count else NOTHING
     if state.spec.schedule == "continuous" and state.window.count:  # proposals that wait may have to be rebased

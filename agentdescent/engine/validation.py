@@ -17,6 +17,8 @@ from agentdescent.engine.split import part_sizes
 from agentdescent.engine.state import initial
 from agentdescent.errors import UsageError
 from agentdescent.record import replace
+from agentdescent.search.selection import SingleHead
+from agentdescent.search.selection import check as check_selection
 
 MIN_TASKS = 4
 
@@ -74,6 +76,7 @@ def _check_spec(spec: Spec) -> None:
         ("open_gates", spec.open_gates, 1),
         ("cheap_size", spec.cheap_size, 1),
         ("attempts", spec.attempts, 1),
+        ("population", spec.population, 2),
     ):
         if type(number) is not int or number < least:
             raise UsageError(f"{name} is {number!r}: it must be a whole number of at least {least}")
@@ -89,6 +92,10 @@ def _check_spec(spec: Spec) -> None:
         raise UsageError(f"target_reward is {spec.target!r}: rewards are in (0, 1]")
     if spec.patience is not None and spec.patience < 1:
         raise UsageError(f"patience is {spec.patience!r}: it must be a number of rounds, at least 1")
+    check_selection(spec.selection)
+    if spec.refresh_interval > 1 and not isinstance(spec.selection, SingleHead):
+        policy = type(spec.selection).__name__
+        raise UsageError(f"refresh_interval is {spec.refresh_interval}, and {policy} picks anew for every turn: leave one out")
 
 
 def _check_tasks(spec: Spec, setup: Setup) -> None:
