@@ -13,6 +13,16 @@ from agentdescent.engine.event import Amended, Event, Interrupted
 from agentdescent.engine.spec import TaskInfo
 from agentdescent.engine.state import State
 from agentdescent.merge.acceptance import MILLION, Paired
+from agentdescent.search import (
+    Archive,
+    Beam,
+    CladeThompson,
+    CostEfficient,
+    FlatPuct,
+    ParetoFrontier,
+    Selection,
+    SingleHead,
+)
 from tests.world import MENU, START, Kind, Meddler, World, abandon, chance
 
 STRATEGIES: tuple[Strategy, ...] = (
@@ -22,6 +32,15 @@ STRATEGIES: tuple[Strategy, ...] = (
     SingleSlot(key="k0"),
 )
 ACCEPTANCES = (Paired(), Paired(start=0.2), Paired(half_life=2.0))
+POLICIES: tuple[Selection, ...] = (
+    FlatPuct(),
+    CostEfficient(),
+    Beam(3),
+    Archive(),
+    ParetoFrontier(),
+    ParetoFrontier("win-frequency"),
+    CladeThompson(),
+)
 ALL_KINDS: tuple[Kind, ...] = (*MENU, "rename", "long")
 PURPOSES: tuple[Purpose, ...] = ("rollout", "propose", "verify", "rebase", "conflict", "gate", "test")
 
@@ -100,6 +119,7 @@ def tight(setup: Setup) -> st.SearchStrategy[Caps]:
 
 @st.composite
 def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | None = None) -> Spec:
+    selection = draw(st.one_of(st.just(SingleHead()), st.sampled_from(POLICIES)))
     return Spec(
         caps=draw(caps(setup) if limits is None else limits),
         seed=draw(st.integers(0, 3)),
@@ -113,7 +133,7 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         screen=draw(st.sampled_from([False, False, True])),
         acceptance=draw(st.sampled_from(ACCEPTANCES)),
         staleness=draw(st.sampled_from(["guarded", "full", "reflective"])),
-        refresh_interval=draw(st.sampled_from([1, 1, 2, 3])),
+        refresh_interval=draw(st.sampled_from([1, 1, 2, 3])) if isinstance(selection, SingleHead) else 1,
         fusion=draw(st.sampled_from(["union", "union", "none"])),
         gate_order=draw(st.sampled_from(["informative", "index"])),
         curtail=draw(st.sampled_from([True, True, True, False])),
@@ -129,6 +149,8 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         target=draw(st.sampled_from([None, None, 0.9])),
         patience=draw(st.sampled_from([None, None, 1, 2])),
         hard_floor=draw(st.sampled_from([0.5, 0.9, 1.0])),
+        selection=selection,
+        population=draw(st.sampled_from([1_000, 2, 3])),
     )
 
 

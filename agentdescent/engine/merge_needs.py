@@ -69,7 +69,7 @@ def going_on(state: State) -> Sweep | None:
 def begin(state: State) -> Sweep | None:
     """The open sweep, or the one that would begin now with all waiting cards, oldest first; else the last one, which
     is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round; with several
-    heads, until it is over, and the next one is about another head."""
+    heads only until it is over: the next one is about another head."""
     last = state.sweep
     one_a_round = state.spec.schedule == "rounds" and not state.population.members
     if last is not None and (one_a_round or going_on(state) is not None):
@@ -88,7 +88,7 @@ def _in_order(cards: tuple[Card, ...]) -> tuple[Card, ...]:
 
 
 def _begin_among(state: State, waiting: tuple[Card, ...], parked: tuple[Card, ...]) -> Sweep | None:
-    """The sweep of the head of the oldest waiting card that has anything to do; cards parked for other heads stay so."""
+    """The sweep of the head of the oldest waiting card that has anything to do. Cards parked for others stay parked."""
     numbers = {card.subject: live(state, card.version).version.number for card in (*waiting, *parked)}
     for number in dict.fromkeys(numbers[subject] for subject in sorted(card.subject for card in waiting)):
         own = tuple(card for card in (*parked, *waiting) if numbers[card.subject] == number)
@@ -254,7 +254,11 @@ def _put(state: State, sweep: Sweep) -> Put | Close | Sweep | None:
     entries = change(head.version.entries, ops)
     version = version_of(state.spec, head.version.number, entries)
     if held(state, version.artifact):
-        return replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups)) if cards[1:] else Close(cards[0], "duplicate")
+        return (
+            replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups))
+            if cards[1:]
+            else Close(cards[0], "duplicate")
+        )
     known = known_scores(state, cards)
     order = head.order if known is None else tuple(p for p in head.order if score_at(known, p) == UNKNOWN)
     hold = gate_hold(state, version.size, len(order))

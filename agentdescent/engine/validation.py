@@ -95,7 +95,9 @@ def _check_spec(spec: Spec) -> None:
     check_selection(spec.selection)
     if spec.refresh_interval > 1 and not isinstance(spec.selection, SingleHead):
         policy = type(spec.selection).__name__
-        raise UsageError(f"refresh_interval is {spec.refresh_interval}, and {policy} picks anew for every turn: leave one out")
+        raise UsageError(
+            f"refresh_interval is {spec.refresh_interval}, and {policy} picks anew for every turn: leave one out"
+        )
 
 
 def _check_tasks(spec: Spec, setup: Setup) -> None:

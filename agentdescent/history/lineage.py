@@ -84,6 +84,16 @@ def lineage(events: Iterable[Event]) -> tuple[State, tuple[Commit, ...]]:
     return state, tuple(commits)
 
 
+def ancestry(commits: tuple[Commit, ...], version: int) -> tuple[Commit, ...]:
+    """The commits that led to this version, oldest first."""
+    of = {commit.version: commit for commit in commits}
+    found: list[Commit] = []
+    while version in of:
+        found.append(of[version])
+        version = found[-1].base
+    return tuple(reversed(found))
+
+
 def _commit(state: State, base: Scores, event: Committed, found: GateEvidence, origins: tuple[Origin, ...]) -> Commit:
     scores, heldout, tasks = state.head.scores, state.split.heldout, state.setup.tasks
     changes = [(tasks[index].id, score_at(scores, i) - score_at(base, i)) for i, index in enumerate(heldout)]
