@@ -68,8 +68,8 @@ def going_on(state: State) -> Sweep | None:
 
 def begin(state: State) -> Sweep | None:
     """The open sweep, or the one that would begin now with all waiting cards, oldest first; else the last one, which
-    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round; with several
-    heads only until it is over: the next one is about another head."""
+    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round; with
+    several heads only until it is over: the next one is about another head."""
     last = state.sweep
     one_a_round = state.spec.schedule == "rounds" and not state.population.members
     if last is not None and (one_a_round or going_on(state) is not None):
