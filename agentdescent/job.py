@@ -32,6 +32,7 @@ from agentdescent.own import own_of
 from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
 from agentdescent.search.sampling import Sampling, Stakes
+from agentdescent.search.selection import Selection
 from agentdescent.wiring import Ports, describe, ports_of
 
 
@@ -53,7 +54,8 @@ class Options(TypedDict, total=False):
     True: workers never wait for one another], `thrifty` [False; True: what makes a commit cheap is on unless it is
     given: screen, sampling by stakes, 10 samples a rollout, adaptive width], `stop_on_diminishing_returns` (True, or a
     DiminishingReturns) [False], `governor` (a BudgetGovernor, in place of the options that it holds), `allocator` (a
-    record, or an object of one's own, see allocation.AllocatorPolicy) [None] and every other field of Spec.
+    record, or an object of one's own, see allocation.AllocatorPolicy) [None], `selection`, what a turn starts from
+    [SingleHead()], and every other field of Spec.
 
     The shell: `max_concurrency` [n_workers], `deadline` seconds per call [120], `executor` of calls that block
     [threads], `log` [in memory], `on_round`,
@@ -118,6 +120,8 @@ class Options(TypedDict, total=False):
     tournament: bool
     futility: float
     finish_epsilon: float
+    selection: Selection
+    population: int
     max_concurrency: int | None
     deadline: float
     executor: Executor | None

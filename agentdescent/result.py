@@ -10,6 +10,7 @@ from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
 from agentdescent.budget.usage import Amount
 from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.history import gates, rounds
 from agentdescent.history import recall as recalls
@@ -25,6 +26,7 @@ from agentdescent.merge.acceptance import MILLION
 from agentdescent.merge.scores import Scores
 from agentdescent.merge.verdict import Outcome
 from agentdescent.ports import Log
+from agentdescent.search.candidate import Candidate
 
 
 class EvolutionResult(msgspec.Struct, frozen=True):
@@ -35,7 +37,8 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     `stable`: version of the last promoted head. `saved`: what curtailed gates did not have to ask. `expected_junk`:
     how many of the commits are no improvement, expected by the evidence they were kept on (the sum of 1 - P). `budget`:
     None where no money, calls or rollouts were capped; `allocator`: None where there was none. `recall`:
-    gates stopped by prediction; `history.recall.loss` and `interval` say what that has lost.
+    gates stopped by prediction; `history.recall.loss` and `interval` say what that has lost. `population`: what a turn
+    could start from at the end, with scores, visits and parents; empty with SingleHead.
     """
 
     rendered: str
@@ -56,6 +59,7 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     allocator: AllocatorSummary | None
     saved: Savings
     expected_junk: float
+    population: tuple[Candidate, ...]
     warnings: tuple[str, ...]
     digest: str
     log: Log
@@ -114,18 +118,20 @@ class Watcher:
 
 def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...]) -> EvolutionResult:
     scored = state.started and state.base is None
+    head = dev_head(state)
+    version = head.version
     test_base = mean_of(state.test_base)
-    head_tested = state.test_final if state.tested == state.head.version.artifact and state.test_final else None
-    untouched = state.head.version.number == 0
+    head_tested = state.test_final if state.tested == version.artifact and state.test_final else None
+    untouched = version.number == 0
     final_scores = state.test_base if untouched else head_tested
     test_final = mean_of(final_scores)
     return EvolutionResult(
-        rendered=render(state.spec.strategy, state.head.version.entries),
-        entries=state.head.version.entries,
-        version=state.head.version.number,
+        rendered=render(state.spec.strategy, version.entries),
+        entries=version.entries,
+        version=version.number,
         stable=state.stable.number,
-        base=state.base_total / (MILLION * state.head.scores.size) if scored else None,
-        final=mean_of(state.head.scores) if scored else None,
+        base=state.base_total / (MILLION * head.scores.size) if scored else None,
+        final=mean_of(head.scores) if scored else None,
         test_base=test_base,
         test_final=test_final,
         test_interval=None if final_scores is None or test_final is None else wilson(test_final, final_scores.count),
@@ -138,6 +144,7 @@ def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...
         allocator=watcher.allocations.summary(),
         saved=watcher.saved,
         expected_junk=watcher.junk,
+        population=tuple(member.candidate for member in state.population.members),
         warnings=warnings,
         digest=log.digest,
         log=log,

@@ -14,11 +14,21 @@ from agentdescent.budget.governor import Purpose
 from agentdescent.budget.projection import Projection
 from agentdescent.budget.returns import DiminishingReturns
 from agentdescent.engine.event import Amended, Event, Interrupted
-from agentdescent.engine.spec import Allocator, Fusion, TaskInfo
+from agentdescent.engine.spec import Allocator, Fusion, FusionWidth, TaskInfo
 from agentdescent.engine.state import State
 from agentdescent.merge.acceptance import MILLION, Acceptance, Paired, Unpaired
 from agentdescent.merge.audit import Audit
 from agentdescent.record import replace
+from agentdescent.search import (
+    Archive,
+    Beam,
+    CladeThompson,
+    CostEfficient,
+    FlatPuct,
+    ParetoFrontier,
+    Selection,
+    SingleHead,
+)
 from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Sampling, Stakes
 from tests.world import MENU, START, Kind, Meddler, World, abandon, chance
 
@@ -48,6 +58,15 @@ ACCEPTANCES: tuple[Acceptance, ...] = (
     Unpaired(start=0.4),
 )
 AUDITS = (Audit(), Audit(blast_radius=0.0), Audit(trust=2.0))
+POLICIES: tuple[Selection, ...] = (
+    FlatPuct(),
+    CostEfficient(),
+    Beam(3),
+    Archive(),
+    ParetoFrontier(),
+    ParetoFrontier("win-frequency"),
+    CladeThompson(),
+)
 ALL_KINDS: tuple[Kind, ...] = (*MENU, "rename", "long")
 PURPOSES: tuple[Purpose, ...] = ("rollout", "propose", "verify", "rebase", "conflict", "gate", "audit", "test")
 
@@ -133,6 +152,9 @@ def tight(setup: Setup) -> st.SearchStrategy[Caps]:
 @st.composite
 def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | None = None) -> Spec:
     fusion: Fusion = draw(st.sampled_from(["union", "union", "none"]))
+    selection = draw(st.one_of(st.just(SingleHead()), st.sampled_from(POLICIES)))
+    single = isinstance(selection, SingleHead)
+    widths: list[FusionWidth] = ["all", "all", "adaptive", 2, 3]
     spec = Spec(
         caps=draw(caps(setup) if limits is None else limits),
         seed=draw(st.integers(0, 3)),
@@ -146,7 +168,7 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         screen=draw(st.sampled_from([False, False, True])),
         acceptance=draw(st.sampled_from(ACCEPTANCES)),
         staleness=draw(st.sampled_from(["guarded", "full", "reflective"])),
-        refresh_interval=draw(st.sampled_from([1, 1, 2, 3])),
+        refresh_interval=draw(st.sampled_from([1, 1, 2, 3])) if single else 1,
         fusion=fusion,
         gate_order=draw(st.sampled_from(["informative", "index"])),
         curtail=draw(st.sampled_from([True, True, True, False])),
@@ -165,9 +187,11 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         allocator=draw(st.sampled_from(ALLOCATORS)),
         sampling=draw(st.sampled_from(SAMPLINGS)),
         samples=draw(st.sampled_from([1, 1, 2, 4])),
-        fusion_width="all" if fusion == "none" else draw(st.sampled_from(["all", "all", "adaptive", 2, 3])),
+        fusion_width=draw(st.sampled_from(widths)) if fusion == "union" and single else "all",
         oracle_budget=draw(st.sampled_from([0, 0, 3, 12, 1_000])),
         audit=draw(st.sampled_from(AUDITS)),
+        selection=selection,
+        population=draw(st.sampled_from([1_000, 2, 3])),
     )
     return replace(spec, **draw(economies(setup, spec)))
 

@@ -37,6 +37,7 @@ from agentdescent.engine.event import (
     Started,
     Stopped,
 )
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.spec import TaskInfo
 from agentdescent.engine.view import entries_for
 from agentdescent.engine.window import next_in_order, open_effects
@@ -363,7 +364,7 @@ class Watch:
                 self.halted = True
             case Promoted():
                 assert not self.halted
-                assert after.stable == after.head.version
+                assert after.stable == dev_head(after).version
             case Interrupted():
                 self.halted = True
             case Amended():
@@ -375,7 +376,7 @@ class Watch:
         if self.over and not isinstance(event, RolledOut | Proposed | Failed | Amended):
             assert not exceeds(claimed(after), claimed(before)), "more is claimed over the cap"
         if before.started:
-            assert after.head.scores.total >= before.head.scores.total or before.base is not None
+            assert dev_head(after).scores.total >= dev_head(before).scores.total or before.base is not None
         self._balance(after)
 
     def _asked(self, state: State, event: Decided) -> None:
@@ -461,7 +462,7 @@ class Watch:
 
     def _gate_opened(self, before: State, event: GateOpened, after: State) -> None:
         assert not self.halted
-        head = before.head
+        head = after.head
         assert (event.base, event.version) == (head.version.artifact, head.version.number)
         if event.contributors != (event.subject,):
             assert len(event.contributors) > 1
@@ -554,7 +555,9 @@ class Watch:
         others = [gate for gate in before.sweep.gates if gate.subject != event.subject]
         assert not any(gate.audit is not None and gate.audit.base is not None for gate in others)
         head = after.head
-        assert (event.base, event.base + 1) == (before.head.version.number, head.version.number)
+        version = event.version if before.population.members else event.base + 1
+        assert (event.base, version) == (before.head.version.number, head.version.number)
+        assert head.scores.total >= before.head.scores.total
         assert event.artifact == head.version.artifact
         rendered = render(before.spec.strategy, head.version.entries)
         truth = [self.world.score(task, rendered) for task in before.split.heldout]

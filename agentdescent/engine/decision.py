@@ -29,6 +29,7 @@ from agentdescent.engine.flow import next_round
 from agentdescent.engine.merge_decision import merge_step, verdict
 from agentdescent.engine.merge_needs import begin, going_on
 from agentdescent.engine.path import cheapest_path
+from agentdescent.engine.population import dev_head, facing
 from agentdescent.engine.scoring import test_probe
 from agentdescent.engine.split import make_split
 from agentdescent.engine.state import State, quiet_merges
@@ -149,8 +150,10 @@ def _next(state: State, draw: Draw) -> Decision | None:
             if event is not None:
                 return event
         sweep = sweep or begin(state, patient=False)
+    elif state.population.members:
+        sweep = begin(state, patient=False)
     if sweep is not None and not finished(sweep):
-        event = merge_step(state, sweep, draw)
+        event = merge_step(facing(state, sweep), sweep, draw)
         if event is not None or window.count:
             return event
     return _barrier(state, draw)
@@ -169,11 +172,11 @@ def _continuous(state: State, draw: Draw) -> Decision | None:
         return event if event is not None or state.window.count else _end(state, reason)
     sweep = begin(state)
     if sweep is not None and (sweep is not state.sweep or going_on(state) is not None):
-        event = merge_step(state, sweep, draw)
+        event = merge_step(facing(state, sweep), sweep, draw)
         if event is not None:
             return event
-    elif quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != state.head.version.number:
-        return Promoted(state.head.version.number)
+    elif quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != dev_head(state).version.number:
+        return Promoted(dev_head(state).version.number)
     for index in state.ready:
         event = advance(state, index, draw)
         if event is not None:
@@ -182,7 +185,7 @@ def _continuous(state: State, draw: Draw) -> Decision | None:
     if event is not None or state.window.count:
         return event
     sweep = begin(state, patient=False)  # nothing can begin that would bring more
-    event = None if sweep is None or sweep is state.sweep else merge_step(state, sweep, draw)
+    event = None if sweep is None or sweep is state.sweep else merge_step(facing(state, sweep), sweep, draw)
     if event is not None:
         return event
     return _end(state, reason or _spent_out(state))
@@ -212,7 +215,7 @@ def _binding(state: State, task: int) -> StopReason:
 
 def _barrier(state: State, draw: Draw) -> Decision:
     """Nothing is open and nothing can be merged: promote, end, or begin the next round."""
-    head = state.head.version
+    head = dev_head(state).version
     if quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != head.number:
         return Promoted(head.number)
     reason = _ended(state)
@@ -224,7 +227,8 @@ def _barrier(state: State, draw: Draw) -> Decision:
 
 
 def _ended(state: State) -> StopReason | None:
-    spec, scores, health = state.spec, state.head.scores, state.health
+    spec, head, health = state.spec, dev_head(state), state.health
+    scores = head.scores
     if spec.schedule == "continuous":
         barren = health.refused >= 2 * spec.n_workers
     else:
@@ -232,7 +236,7 @@ def _ended(state: State) -> StopReason | None:
         barren = health.barren_rounds + all_failed >= BARREN_ROUNDS
     if barren or health.retired == spec.n_workers:
         return "error"
-    if scores.solved == scores.size and state.head.train.solved == state.head.train.size:
+    if scores.solved == scores.size and head.train.solved == head.train.size:
         return "solved"
     if spec.target is not None and scores.total >= round(spec.target * MILLION) * scores.size:
         return "target_reward"
@@ -258,7 +262,7 @@ def _end(state: State, reason: StopReason) -> Decision:
 
 
 def _close(state: State, reason: StopReason) -> Decision | None:
-    head = state.head.version
+    head = dev_head(state).version
     probe = None if state.tested == head.artifact else state.testing or test_probe(len(state.split.test))
     slot = None if probe is None else next_slot(probe)
     if probe is not None and slot is not None:
@@ -271,6 +275,7 @@ def _close(state: State, reason: StopReason) -> Decision | None:
 
 
 def _finish(state: State, reason: StopReason) -> Decision:
-    if state.stable.number != state.head.version.number:
-        return Promoted(state.head.version.number)
+    head = dev_head(state).version
+    if state.stable.number != head.number:
+        return Promoted(head.number)
     return _stop(state, reason)

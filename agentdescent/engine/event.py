@@ -115,12 +115,14 @@ class Judged(Record, frozen=True, tag="judged"):
 
 
 class Committed(Record, frozen=True, tag="committed"):
-    """The head moves from version `base` (compare and swap) to `base` + 1. `total`: millionths, all held-out."""
+    """The head moves from version `base` (compare and swap) to `version`, 0 for `base` + 1. `total`: millionths, all
+    held-out."""
 
     subject: int
     base: int
     artifact: str
     total: int
+    version: int = 0
 
 
 class Promoted(Record, frozen=True, tag="promoted"):

@@ -127,7 +127,8 @@ def _over(state: State, gate: Gate) -> Decision | None:
         case "open":
             return None
         case "won":
-            return Committed(gate.subject, gate.version, gate.artifact, gate.probe.scores.total)
+            version = state.population.newest + 1 if state.population.members else 0
+            return Committed(gate.subject, gate.version, gate.artifact, gate.probe.scores.total, version)
         case "accepted":
             return accepted(state, gate, contributors)
         case "rejected":

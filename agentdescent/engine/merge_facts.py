@@ -21,6 +21,7 @@ from agentdescent.engine.finishing import checks, chose, goes_on, learned_from
 from agentdescent.engine.lesson import taught
 from agentdescent.engine.merge_needs import Close, Measure, Put, begin
 from agentdescent.engine.merge_needs import settle as settle_sweep
+from agentdescent.engine.population import dev_head, facing, followed
 from agentdescent.engine.scoring import hold_test, pay
 from agentdescent.engine.state import Head, State, Version, quiet_merges
 from agentdescent.engine.turn import sample_again, turn_over
@@ -31,7 +32,7 @@ from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, p
 from agentdescent.merge.probe import Slot, answer, ask, fail
 from agentdescent.merge.rejected import remember
 from agentdescent.merge.scores import Scores, blank, record
-from agentdescent.merge.sweep import Sweep, halves
+from agentdescent.merge.sweep import Sweep, halves, open_cards
 from agentdescent.merge.verdict import FailureEvidence, FutilityEvidence, Outcome
 from agentdescent.record import replace
 
@@ -46,9 +47,10 @@ def enter(state: State) -> tuple[State, Sweep]:
         raise IllegalEvent("no merge is going on")
     if sweep is state.sweep:
         return state, sweep
-    cards = tuple(card for card in state.cards if card.verifying)
+    taken = {card.subject for card in open_cards(sweep)}
+    cards = tuple(card for card in state.cards if card.subject not in taken)
     state = merge_begins(state)
-    return replace(state, sweep=sweep, cards=cards, quiet=quiet_merges(state)), sweep
+    return replace(facing(state, sweep), sweep=sweep, cards=cards, quiet=quiet_merges(state)), sweep
 
 
 def current_sweep(state: State) -> Sweep:
@@ -82,7 +84,7 @@ def decided_measure(before: State, state: State, event: Decided, command: Rollou
     """`before`: the state that the decision was taken in, without the command; the sweep may begin with it."""
     before, begun = enter(before)
     sweep, need = settle_sweep(before, begun)
-    state = replace(state, cards=before.cards, quiet=before.quiet)
+    state = replace(state, cards=before.cards, quiet=before.quiet, head=before.head, population=before.population)
     if not isinstance(need, Measure) or need.subject != event.subject:
         raise IllegalEvent(f"nothing to measure for {event.subject}")
     if sweep.trial is not None:
@@ -293,19 +295,17 @@ def committed(state: State, event: Committed) -> State:
     for other in (*sweep.gates[:at], *sweep.gates[at + 1 :]):
         freed = add(freed, other.hold)
         others.append(replace(other, status="stale", hold=NOTHING))
+    best = dev_head(state).scores.total
     state = replace(
         state,
         governor=release(state.governor, freed),
-        head=Head(
-            Version(event.base + 1, gate.entries, gate.artifact, gate.size),
-            scores,
-            blank(head.train.size),
-            order,
-            prefix_sums(scores, order),
-        ),
-        testing=None,
         audited=of_candidate(gate.audit, gate.artifact),
-        improved_round=state.round if scores.total > head.scores.total else state.improved_round,
+        improved_round=state.round if scores.total > best else state.improved_round,
         sweep=replace(sweep, gates=tuple(others), committed=True),
     )
-    return requeue_stale(hold_test(state, gate.size))
+    version = Version(event.version or event.base + 1, gate.entries, gate.artifact, gate.size)
+    state = followed(state, Head(version, scores, blank(head.train.size), order, prefix_sums(scores, order)))
+    dev = dev_head(state).version
+    if dev.number == version.number:
+        state = replace(state, testing=None)
+    return requeue_stale(hold_test(state, dev.size))

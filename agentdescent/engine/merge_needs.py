@@ -12,6 +12,7 @@ from agentdescent.engine.contest import Bout, Dissolve, Enter, Lost, Ready, chea
 from agentdescent.engine.finishing import gate_order
 from agentdescent.engine.flow import in_progress
 from agentdescent.engine.path import audit_hold, gate_hold
+from agentdescent.engine.population import behind, facing, held, live
 from agentdescent.engine.state import State, Version, version_of
 from agentdescent.engine.width import chunks, wide_enough
 from agentdescent.merge.card import Card, staleness, tolerance
@@ -74,18 +75,35 @@ def going_on(state: State) -> Sweep | None:
 
 def begin(state: State, *, patient: bool = True) -> Sweep | None:
     """The open sweep, or the one that would begin now with all waiting cards, oldest first; else the last one, which
-    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round. `patient`:
-    not before enough cards wait."""
+    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round; with
+    several heads only until it is over: the next one is about another head. `patient`: not before enough cards wait."""
     last = state.sweep
-    if last is not None and (state.spec.schedule == "rounds" or going_on(state) is not None):
+    one_a_round = state.spec.schedule == "rounds" and not state.population.members
+    if last is not None and (one_a_round or going_on(state) is not None):
         return last
     waiting = tuple(card for card in state.cards if not card.verifying)
     if not waiting or (patient and not _enough(state, waiting)):
         return last
-    if last is not None:
-        waiting = (*settle(state, last)[0].parked, *waiting)
-    cards = tuple(sorted(waiting, key=lambda card: (card.version, card.worker, card.subject)))
-    return Sweep(state.head.version.number, chunks(state, cards))
+    parked = () if last is None else settle(state, last)[0].parked
+    if state.population.members:
+        return _begin_among(state, waiting, parked) or last
+    return Sweep(state.head.version.number, chunks(state, _in_order((*parked, *waiting))))
+
+
+def _in_order(cards: tuple[Card, ...]) -> tuple[Card, ...]:
+    return tuple(sorted(cards, key=lambda card: (card.version, card.worker, card.subject)))
+
+
+def _begin_among(state: State, waiting: tuple[Card, ...], parked: tuple[Card, ...]) -> Sweep | None:
+    """The sweep of the head of the oldest waiting card that has anything to do. Cards parked for others stay parked."""
+    numbers = {card.subject: live(state, card.version).version.number for card in (*waiting, *parked)}
+    for number in dict.fromkeys(numbers[subject] for subject in sorted(card.subject for card in waiting)):
+        own = tuple(card for card in (*parked, *waiting) if numbers[card.subject] == number)
+        others = tuple(card for card in parked if numbers[card.subject] != number)
+        sweep = Sweep(number, (_in_order(own),), parked=others)
+        if settle(facing(state, sweep), sweep)[1] is not None:
+            return sweep
+    return None
 
 
 def _enough(state: State, cards: tuple[Card, ...]) -> bool:
@@ -134,9 +152,9 @@ def _admit(state: State, sweep: Sweep) -> Sweep | Close:
         if _with_change(state, card).artifact == head.version.artifact:
             return Close(card, "duplicate")
         allowed = tolerance(state.spec.strategy.blast_radius)
-        at_start = staleness(state.spec.staleness, max(0, sweep.version - card.version), allowed)
+        at_start = staleness(state.spec.staleness, behind(state, sweep.version, card.version), allowed)
         if at_start == "discard":
-            return Close(card, "all-stale", StaleEvidence(number - card.version))
+            return Close(card, "all-stale", StaleEvidence(behind(state, number, card.version)))
         if state.spec.staleness != "full":
             return replace(sweep, trial=_trial(state, card))
         card = replace(card, version=number)
@@ -170,7 +188,8 @@ def _after_trial(state: State, sweep: Sweep, trial: Trial) -> Sweep | Close | Me
     if trial.failure is not None or trial.before is None or trial.after is None:
         return Close(card, "failed", trial.failure)
     if trial.after < trial.before:
-        return Close(card, "all-stale", StaleEvidence(head.number - card.version, trial.before, trial.after))
+        late = behind(state, head.number, card.version)
+        return Close(card, "all-stale", StaleEvidence(late, trial.before, trial.after))
     card = replace(card, version=head.number, before=trial.before, delta=trial.after - trial.before)
     return replace(sweep, trial=None, intake=(card, *sweep.intake[1:]))
 
@@ -255,6 +274,10 @@ def _forward(state: State, sweep: Sweep, ops: Ops) -> Sweep | Need:
     """What is kept goes before the gate, if that fits; a union with a tournament before it."""
     cards, head, candidate = sweep.kept, state.head, sweep.candidate
     version = version_of(state.spec, head.version.number, change(head.version.entries, ops))
+    if candidate is None and held(state, version.artifact):
+        if len(cards) > 1:
+            return replace(sweep, kept=(), groups=(*halves(cards), *sweep.groups))
+        return Close(cards[0], "duplicate")
     known = known_of(state, sweep)
     order, own = gate_order(state, cards)
     if known is not None:

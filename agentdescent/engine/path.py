@@ -9,6 +9,7 @@ from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, Usage, add, at_least_zero, scale, subtract
 from agentdescent.engine.flow import lanes
 from agentdescent.engine.oracle import audit_calls, known_of_head
+from agentdescent.engine.population import shortest
 from agentdescent.engine.spec import Setup
 from agentdescent.engine.state import Sizes, State, Version, Worker
 from agentdescent.merge.audit import missing
@@ -121,22 +122,25 @@ def next_copy(state: State, index: int, worker: Worker, number: int) -> Version:
     return worker.copy
 
 
-def worker_path(state: State, index: int, number: int, task: int | None = None) -> tuple[int, Version, Amount, Amount]:
-    """(task, version, reservation, whole path) of the next turn of a worker: rollout, proposal, shared gate. Of the
-    task that is next in its shard, where none is given."""
+def worker_path(
+    state: State, index: int, number: int, task: int | None = None, start: Version | None = None
+) -> tuple[int, Version, Amount, Amount]:
+    """(task, version, reservation, whole path) of the next turn of a worker: rollout, proposal, shared gate. `task`:
+    None for the next in its shard. `start`: what was picked from a population."""
     worker = vector.get(state.workers, index)
     task = next_task(state, index, worker) if task is None else task
-    version = next_copy(state, index, worker, number)
+    version = start or next_copy(state, index, worker, number)
     own = reservation(state.governor, "solve", version.size + state.setup.tasks[task].size)
     if alone(state.governor, "solve"):
         return task, version, own, own
-    rest = add(propose_estimate(state, version, task), verdict_cost(state, state.head.version.size))
+    rest = add(propose_estimate(state, version, task), verdict_cost(state, (start or state.head.version).size))
     return task, version, own, add(own, rest)
 
 
 def cheapest_path(state: State) -> Amount:
     """The least that a new proposal can need from rollout to verdict, unit by unit."""
-    paths = [worker_path(state, index, state.round + 1)[3] for index in range(state.spec.n_workers)]
+    start = shortest(state) if state.population.members else None
+    paths = [worker_path(state, index, state.round + 1, start=start)[3] for index in range(state.spec.n_workers)]
     return Amount(
         min(path.tokens for path in paths),
         min(path.cost for path in paths),

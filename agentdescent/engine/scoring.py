@@ -13,6 +13,7 @@ from agentdescent.engine.event import (
     RolledOut,
 )
 from agentdescent.engine.path import test_cost
+from agentdescent.engine.population import dev_head, populated
 from agentdescent.engine.state import State
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.gate import informative, prefix_sums
@@ -112,7 +113,7 @@ def _base_ended(state: State) -> State:
         test_base=None if testing is None else testing.scores,
         tested=head.version.artifact,
     )
-    return hold_test(search_begins(state), head.version.size)
+    return hold_test(populated(search_begins(state)), head.version.size)
 
 
 def _test_ended(state: State) -> State:
@@ -125,7 +126,7 @@ def _test_ended(state: State) -> State:
         state,
         testing=None,
         test_final=testing.scores,
-        tested=state.head.version.artifact,
+        tested=dev_head(state).version.artifact,
         governor=release(state.governor, state.test_hold),
         test_hold=NOTHING,
     )

@@ -18,6 +18,7 @@ from agentdescent.merge.acceptance import Acceptance, Paired
 from agentdescent.merge.audit import Audit
 from agentdescent.record import Record
 from agentdescent.search.sampling import RoundRobin, Sampling
+from agentdescent.search.selection import Selection, SingleHead
 
 RULES = 1
 """The meaning of the decisions. A change of meaning increments it; logs replay under the rules they name."""
@@ -45,7 +46,9 @@ class Spec(Record, frozen=True):
     may lead to, one after another, while none is worth merging. `fusion_width`: proposals that a merge waits for and
     puts into one gate. `projection`: where the run ends, at the last path to a `verdict` or before a `round` that is
     not expected to fit. `call_budget`: of the replies to proposals. `oracle_budget`: calls of the oracle, 0
-    for none; `audit`: when it is asked.
+    for none; `audit`: when it is asked. `selection`: what
+    a turn starts from; with other policies than SingleHead at most `population` committed artifacts are kept to choose
+    from.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -91,6 +94,8 @@ class Spec(Record, frozen=True):
     fusion_width: FusionWidth = "all"
     oracle_budget: int = 0
     audit: Audit = Audit()
+    selection: Selection = SingleHead()
+    population: int = 1_000
     rules: int = RULES
 
 

@@ -1,4 +1,4 @@
-"""What the engine knows: a fold of the log, bounded by open work and the live head, never by the run's length.
+"""What the engine knows: a fold of the log, bounded by open work and the live heads, never by the run's length.
 
 `initial` makes the state of a run that has not begun; `apply` (transition.py) folds one event into it; `decide`
 (decision.py) says what to record next; `due` lists the effects wanted and not answered. The phases:
@@ -9,7 +9,7 @@ At any moment Interrupted, an overrun or a fatal failure makes the state *haltin
 what is open is awaited, then Stopped. Amended leads from stopped or halting back to where the run was.
 
 Invariants (each a property test): spent + due + held <= cap in every unit; `due` is the sum of the reservations in
-`window`; `held` is the sum of `base_hold`, `test_hold` and the holds of the gates; the head's held-out total never
+`window`; `held` is the sum of `base_hold`, `test_hold` and the holds of the gates; the dev head's held-out total never
 falls; every proposal and candidate is closed by one Judged; `Wait` only while something is open.
 """
 
@@ -43,6 +43,7 @@ from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.merge.width import Yields
 from agentdescent.record import Record
 from agentdescent.search.advantage import Groups
+from agentdescent.search.candidate import Candidate
 from agentdescent.search.sampling import Tally
 
 RETIRE_AFTER = 3
@@ -73,6 +74,26 @@ class Head(Record, frozen=True):
     order: tuple[int, ...] = ()
     prefix: tuple[int, ...] = ()
     rejected: Rejected = NONE
+
+
+class Member(Record, frozen=True):
+    """One artifact of the population. `parent`: the version it was made of, or the nearest ancestor that is still a
+    member, -1 for none. `depth`: commits from the start. `successor`: the version that took its place, -1 while it is
+    live."""
+
+    head: Head
+    candidate: Candidate
+    parent: int = -1
+    depth: int = 0
+    successor: int = -1
+
+
+class Population(Record, frozen=True):
+    """Members by version, `newest` the number of the last version made. `dev`: the version of the dev head."""
+
+    members: tuple[Member, ...] = ()
+    newest: int = 0
+    dev: int = 0
 
 
 class Worker(Record, frozen=True):
@@ -143,6 +164,7 @@ class State(Record, frozen=True):
 
     `workers`: one a lane. `ready`: lanes with something to decide. Rounds: `cursor`, the first worker that may still
     start in this `round`. Continuous: `flow`, which lanes may start a turn; every n_workers turns are a round.
+    `head`: the one that the merge is at; `population`: all of them, empty with SingleHead (see population.py).
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
     head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit
     or a veto. `clusters`, `taken` (turns by cluster), `tallies` (by train task), `yields`: where the sampler or the
@@ -156,6 +178,7 @@ class State(Record, frozen=True):
     governor: Governor
     head: Head
     stable: Version
+    population: Population = Population()
     split: Split = Split((), (), (), ())
     position: tuple[int, ...] = ()
     solved_at: int = 1_000_000

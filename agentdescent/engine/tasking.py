@@ -9,6 +9,7 @@ from agentdescent.engine.clusters import unsolved
 from agentdescent.engine.draw import Draw
 from agentdescent.engine.flow import lanes
 from agentdescent.engine.path import next_task
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.merge.acceptance import MILLION
 from agentdescent.merge.scores import score_at
@@ -43,7 +44,7 @@ def turn_task(state: State, lane: int, draw: Draw) -> int:
 def cluster_weights(state: State) -> list[float]:
     """In proportion to which clusters the next turn is for: by stakes, with that sampler; else by what is unsolved."""
     clusters, policy = state.clusters, state.spec.sampling
-    left = unsolved(clusters, state.head.scores)
+    left = unsolved(clusters, dev_head(state).scores)
     shares = [mass / (MILLION * max(1, len(part))) for mass, part in zip(left, clusters.heldout, strict=True)]
     train = [len(part) for part in clusters.train]
     pending = policy.pending if isinstance(policy, Stakes) else 0.0
@@ -65,7 +66,7 @@ def _in_turn(state: State, cluster: int) -> int:
     tasks, taken = state.clusters.train[cluster], state.taken[cluster]
     for n in range(len(tasks)):
         task = tasks[(taken + n) % len(tasks)]
-        if score_at(state.head.train, state.position[task]) < state.solved_at:
+        if score_at(dev_head(state).train, state.position[task]) < state.solved_at:
             return task
     return tasks[taken % len(tasks)]
 

@@ -35,6 +35,7 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.merge_facts import committed, decided_gate, decided_measure, gate_opened, judged
 from agentdescent.engine.path import gate_cost, sizes_of, test_cost
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.scoring import asked_anew, decided_score, hold_test, test_probe
 from agentdescent.engine.spend_facts import decided_bout, merge_skipped
 from agentdescent.engine.state import Head, State
@@ -72,7 +73,7 @@ def apply(state: State, event: Event) -> State:
         case Committed():
             after = committed(state, event)
         case Promoted():
-            after = replace(state, stable=state.head.version)
+            after = replace(state, stable=dev_head(state).version)
         case Stopped():
             if state.window.count:
                 raise IllegalEvent("Stopped while effects are open")
@@ -151,8 +152,11 @@ def _amended(state: State, event: Amended) -> State:
         state = replace(state, closing=None, testing=None if state.testing is None else asked_anew(state.testing))
     sweep = state.sweep
     if sweep is not None and sweep.parked:
-        state = replace(state, sweep=replace(sweep, groups=(*sweep.groups, sweep.parked), parked=()))
-    return hold_test(state, state.head.version.size) if state.base is None else state
+        if state.population.members:  # they may be about other heads
+            state = replace(state, sweep=replace(sweep, parked=()), cards=(*sweep.parked, *state.cards))
+        else:
+            state = replace(state, sweep=replace(sweep, groups=(*sweep.groups, sweep.parked), parked=()))
+    return hold_test(state, dev_head(state).version.size) if state.base is None else state
 
 
 def _decided(state: State, event: Decided) -> State:

@@ -18,12 +18,12 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.flow import turn_began, turn_ended
 from agentdescent.engine.path import propose_estimate
+from agentdescent.engine.population import picked, train_scored
 from agentdescent.engine.state import RETIRE_AFTER, Stage, State, Worker, quiet_merges
 from agentdescent.engine.tasking import task_taken, task_tried
 from agentdescent.engine.width import card_waits
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
-from agentdescent.merge.scores import record
 from agentdescent.merge.sweep import open_cards
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import replace
@@ -51,7 +51,9 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
             state, governor=governor, workers=put_worker(state, index, again), ready=_not_ready(state, index)
         )
     head = state.head.version
-    if command.artifact == head.artifact:
+    if state.population.members:
+        state, copy = picked(state, command.artifact)
+    elif command.artifact == head.artifact:
         copy = head
     elif worker.copy is not None and worker.copy.artifact == command.artifact:
         copy = worker.copy
@@ -288,17 +290,14 @@ def proposed(state: State, event: Proposed, index: int) -> State:
 
 def turn_scored(state: State, event: RolledOut, index: int, command: Rollout, bar: int) -> State:
     worker = vector.get(state.workers, index)
-    head = state.head
-    if command.artifact == head.version.artifact:
-        train = record(head.train, state.position[command.task], event.score, bar)
-        state = replace(state, head=replace(head, train=train))
+    state = train_scored(state, worker.copy or state.head.version, state.position[command.task], event.score)
     if _in_vain(state, index) >= 0:
         state = _tried(state, index, -1)
         worker = vector.get(state.workers, index)
     state = task_tried(state, command.task, event.score)
     compared: float | None = None
     if state.spec.allocator is not None:
-        version = head.version.number if worker.copy is None else worker.copy.number
+        version = state.head.version.number if worker.copy is None else worker.copy.number
         groups, compared = compare(state.groups, version, state.setup.tasks[command.task].cluster, event.score)
         state = replace(state, groups=groups)
     if event.score >= bar:

@@ -20,8 +20,9 @@ from agentdescent.engine.event import (
     Judged,
     Skipped,
 )
-from agentdescent.engine.flow import next_round, within_bound
+from agentdescent.engine.flow import in_progress, next_round, within_bound
 from agentdescent.engine.path import affords_turn, proposal_terms, verdict_cost, worker_path
+from agentdescent.engine.population import held, live, pick, shortest
 from agentdescent.engine.state import State, Version, Worker, version_of
 from agentdescent.engine.tasking import turn_task
 from agentdescent.errors import IllegalEvent
@@ -61,7 +62,7 @@ def _propose(state: State, index: int, worker: Worker) -> Decision | None:
     size = version.size + state.setup.tasks[worker.task].size + min(worker.size, tariff.output_limit)
     ceiling, reserve = proposal_terms(state, worker, size)
     if worker.asked and worker.subject < 0:  # nothing is earmarked for another proposal of this rollout
-        if not affords_turn(state, add(reserve, verdict_cost(state, state.head.version.size))):
+        if not affords_turn(state, add(reserve, verdict_cost(state, live(state, version.number).version.size))):
             return None
     elif not fits(state.governor, reserve):
         if worker.subject < 0 or state.window.count:
@@ -91,9 +92,10 @@ def _verify(state: State, index: int, worker: Worker, draw: Draw) -> Decision | 
             return Judged(card.subject, "declined")
         if oversized(state.spec.strategy, card.ops):
             return Judged(card.subject, "oversized")
-        if version_of(state.spec, version.number, change(version.entries, card.ops)).artifact == version.artifact:
+        changed = version_of(state.spec, version.number, change(version.entries, card.ops))
+        if changed.artifact == version.artifact:
             return Judged(card.subject, "declined")
-        if _duplicate(state, card):
+        if _duplicate(state, card, changed):
             return Judged(card.subject, "duplicate")
     if not state.spec.self_verify:
         return Skipped("verify", card.subject, "off")
@@ -115,19 +117,25 @@ def _ask_verify(
     event = ask_rollout(state, "verify", changed, card.task, attempt=worker.attempt, worker=index, subject=card.subject)
     if event is None:
         return Skipped("verify", card.subject, "unaffordable")
-    needed = add(event.command.reserve, verdict_cost(state, state.head.version.size))
+    needed = add(event.command.reserve, verdict_cost(state, live(state, version.number).version.size))
     if not affords_turn(state, needed):
         return Skipped("verify", card.subject, "unaffordable")
     return event if choice is None else replace(event, choice=choice)
 
 
-def _duplicate(state: State, card: Card) -> bool:
-    """Equal to an open card, already in the head, or already rejected against it."""
-    head = state.head
+def _duplicate(state: State, card: Card, changed: Version) -> bool:
+    """Equal to an open card of its head, already in that head, or already rejected against it; or it leads to an
+    artifact of the population."""
+    head = live(state, card.version)
     merging = () if state.sweep is None else open_cards(state.sweep)
+    number = head.version.number
     return (
-        any(card.identity == other.identity for other in (*state.cards, *merging))
+        any(
+            card.identity == other.identity and live(state, other.version).version.number == number
+            for other in (*state.cards, *merging)
+        )
         or contains(head.rejected, card.identity)
+        or (card.version == head.version.number and held(state, changed.artifact))
         or (card.version != head.version.number and change(head.version.entries, card.ops) == head.version.entries)
     )
 
@@ -182,16 +190,27 @@ def start_lane(state: State, draw: Draw) -> Decided | None:
 
 
 def _turn(state: State, index: int, number: int, draw: Draw) -> Decided | None:
-    """On the task that the sampler chooses; where that does not fit, on the next in the shard."""
-    drawn = turn_task(state, index, draw)
-    event = _on_task(state, index, number, drawn)
+    """On the task that the sampler chooses, from the head or from what is picked of a population. Where that does not
+    fit, on the next task of the shard; and with nothing open, from the shortest of the population."""
+    task = turn_task(state, index, draw)
+    start = pick(state, _turns(state, index, number), draw) if state.population.members else None
+    event = _turn_from(state, index, number, task, start)
     if event is None and not isinstance(state.spec.sampling, RoundRobin):
-        return _on_task(state, index, number, None)
-    return event
+        event = _turn_from(state, index, number, None, start)
+    if event is not None or start is None or state.window.count:
+        return event
+    return _turn_from(state, index, number, None, shortest(state))
 
 
-def _on_task(state: State, index: int, number: int, task: int | None) -> Decided | None:
-    task, version, reserve, path = worker_path(state, index, number, task)
+def _turns(state: State, index: int, number: int) -> int:
+    """The number of this turn, which no other has."""
+    if state.spec.schedule == "rounds":
+        return number * state.spec.n_workers + index
+    return state.flow.ended + in_progress(state.flow, state.spec)
+
+
+def _turn_from(state: State, index: int, number: int, task: int | None, start: Version | None) -> Decided | None:
+    task, version, reserve, path = worker_path(state, index, number, task, start)
     # With nothing open, what was expected of turns that cannot go on will not come.
     expected = state.expected if state.window.count else NOTHING
     if state.spec.schedule == "continuous" and state.window.count:  # proposals that wait may have to be rebased

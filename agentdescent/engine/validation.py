@@ -27,6 +27,8 @@ from agentdescent.merge.acceptance import Unpaired
 from agentdescent.merge.audit import check as check_audit
 from agentdescent.record import replace
 from agentdescent.search.sampling import Stakes
+from agentdescent.search.selection import SingleHead
+from agentdescent.search.selection import check as check_selection
 
 MIN_TASKS = 4
 
@@ -88,6 +90,7 @@ def _check_spec(spec: Spec) -> None:
         ("samples", spec.samples, 1),
         ("fusion_width", 1 if spec.fusion_width in ("all", "adaptive") else spec.fusion_width, 1),
         ("oracle_budget", spec.oracle_budget, 0),
+        ("population", spec.population, 2),
     ):
         if type(number) is not int or number < least:
             raise UsageError(f"{name} is {number!r}: it must be a whole number of at least {least}")
@@ -103,6 +106,9 @@ def _check_spec(spec: Spec) -> None:
             raise UsageError(f"{name} is {fraction!r}: it must be in (0, 1]")
     if isinstance(spec.sampling, Stakes) and not 0 <= spec.sampling.pending < 1:
         raise UsageError(f"sampling.pending is {spec.sampling.pending!r}: it must be in [0, 1)")
+    if spec.fusion_width != "all" and not isinstance(spec.selection, SingleHead):
+        policy = type(spec.selection).__name__
+        raise UsageError(f"fusion_width waits for proposals on one head, and {policy} keeps several: leave one out")
     if spec.fusion == "none" and spec.fusion_width not in ("all", 1):
         raise UsageError(f'fusion_width is {spec.fusion_width!r} and fusion "none": leave one of them out')
     for name, chance in (("futility", spec.futility), ("finish_epsilon", spec.finish_epsilon)):
@@ -121,6 +127,12 @@ def _check_spec(spec: Spec) -> None:
         raise UsageError(f"target_reward is {spec.target!r}: rewards are in (0, 1]")
     if spec.patience is not None and spec.patience < 1:
         raise UsageError(f"patience is {spec.patience!r}: it must be a number of rounds, at least 1")
+    check_selection(spec.selection)
+    if spec.refresh_interval > 1 and not isinstance(spec.selection, SingleHead):
+        policy = type(spec.selection).__name__
+        raise UsageError(
+            f"refresh_interval is {spec.refresh_interval}, and {policy} picks anew for every turn: leave one out"
+        )
 
 
 def _check_economy(spec: Spec, rate: Rate) -> None:

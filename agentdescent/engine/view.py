@@ -8,6 +8,7 @@ from agentdescent import vector
 from agentdescent.artifact.diff import Entries, change
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import Decided
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.contest import entrant_of
@@ -48,4 +49,7 @@ def entries_for(state: State, decided: Decided) -> Entries:
                 pass
             case _:
                 assert_never(command.purpose)
+    dev = dev_head(state).version
+    if command.artifact == dev.artifact:
+        return dev.entries
     raise IllegalEvent(f"nothing in the state holds artifact {command.artifact} of command {command.id}")

@@ -27,7 +27,7 @@ class Origin(Record, frozen=True):
 
 class Commit(Record, frozen=True):
     """A version of the head, made of `origins`. `gained`, `lost`: ids of held-out tasks whose score rose or fell;
-    `p` and `bar` in [0, 1]; `reward`: held-out mean after it."""
+    `p` and `bar` in [0, 1]; `reward`: held-out mean after it; `base`: the version it was made of."""
 
     version: int
     subject: int
@@ -37,6 +37,7 @@ class Commit(Record, frozen=True):
     p: float
     bar: float
     reward: float
+    base: int = 0
 
 
 def lineage(events: Iterable[Event]) -> tuple[State, tuple[Commit, ...]]:
@@ -83,11 +84,21 @@ def lineage(events: Iterable[Event]) -> tuple[State, tuple[Commit, ...]]:
     return state, tuple(commits)
 
 
+def ancestry(commits: tuple[Commit, ...], version: int) -> tuple[Commit, ...]:
+    """The commits that led to this version, oldest first."""
+    of = {commit.version: commit for commit in commits}
+    found: list[Commit] = []
+    while version in of:
+        found.append(of[version])
+        version = found[-1].base
+    return tuple(reversed(found))
+
+
 def _commit(state: State, base: Scores, event: Committed, found: GateEvidence, origins: tuple[Origin, ...]) -> Commit:
     scores, heldout, tasks = state.head.scores, state.split.heldout, state.setup.tasks
     changes = [(tasks[index].id, score_at(scores, i) - score_at(base, i)) for i, index in enumerate(heldout)]
     return Commit(
-        event.base + 1,
+        event.version or event.base + 1,
         event.subject,
         origins,
         tuple(name for name, change in changes if change > 0),
@@ -95,4 +106,5 @@ def _commit(state: State, base: Scores, event: Committed, found: GateEvidence, o
         found.p / 1_000_000,
         found.bar / 1_000_000,
         event.total / (1_000_000 * scores.size),
+        event.base,
     )

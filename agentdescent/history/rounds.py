@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentdescent.budget.usage import NOTHING, Amount, subtract
 from agentdescent.engine.event import Decided, Event, GateOpened, Judged, Stopped
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.record import Record, replace
 
@@ -75,6 +76,6 @@ def _count(reasons: tuple[tuple[str, int], ...], outcome: str) -> tuple[tuple[st
 
 
 def mean(state: State) -> float:
-    """Held-out mean of the head, in [0, 1]; 0.0 before the base was scored."""
-    scores = state.head.scores
+    """Held-out mean of the dev head, in [0, 1]; 0.0 before the base was scored."""
+    scores = dev_head(state).scores
     return scores.total / (1_000_000 * scores.size) if scores.size and scores.count == scores.size else 0.0

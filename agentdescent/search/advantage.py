@@ -6,6 +6,7 @@ Sums are integers, so a group's mean and deviation are exact and do not depend o
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from typing import TypeAlias
 
 from agentdescent.record import Record
@@ -51,6 +52,11 @@ def advantage(group: Group, score: int) -> float | None:
 def retire(groups: Groups, oldest: int) -> Groups:
     """Without the groups of versions before `oldest`, of which no worker holds a copy any more."""
     return tuple(group for group in groups if group.version >= oldest)
+
+
+def keep(groups: Groups, versions: Set[int]) -> Groups:
+    """Without the groups of all other versions."""
+    return tuple(group for group in groups if group.version in versions)
 
 
 def _add(group: Group, score: int) -> Group:

@@ -17,6 +17,8 @@ from agentdescent.search.candidate import Candidate, Draw, SelectionContext, tur
 Mode: TypeAlias = Literal["per-instance", "win-frequency", "top-k"]
 Rows: TypeAlias = list[tuple[int, ...]]
 _UNSCORED = -1
+_DIGITS = b"01" + bytes(254)
+"""Flags to the digits of a number."""
 
 
 class ParetoFrontier(Record, frozen=True, tag="pareto"):
@@ -52,27 +54,40 @@ def frontier(rows: Rows) -> list[int]:
 def wins(rows: Rows) -> list[int]:
     """For each row the tasks at which nothing scores more, 0 for rows that another winner dominates."""
     distinct = list(dict.fromkeys(rows))
-    count = dict(zip(distinct, _wins(distinct), strict=True))
+    counts = _wins(distinct)
+    if len(distinct) == len(rows):
+        return counts
+    count = dict(zip(distinct, counts, strict=True))
     return [count[row] for row in rows]
 
 
 def _wins(rows: Rows) -> list[int]:
-    """`wins` of rows that all differ. A mask has a byte a row, so that building and intersecting it are fast."""
-    tops = ((column, max(column)) for column in zip(*rows, strict=True))
-    winners = [bytes(map(top.__eq__, column)) for column, top in tops if top != _UNSCORED]
-    masks = [int.from_bytes(flags, "little") for flags in winners]
-    counts = [0] * len(rows)
-    won = list(zip(*winners, strict=True))
-    undominated = 0
-    for i in sorted(range(len(won)), key=lambda i: -sum(rows[i])):  # what dominates a row has the larger sum
+    """`wins` of rows that all differ."""
+    n = len(rows)
+    sums = list(map(sum, rows))
+    order = sorted(range(n), key=sums.__getitem__, reverse=True)  # what dominates a row has the larger sum
+    columns = zip(*[rows[i] for i in order], strict=True)
+    winners = [bytes(map(top.__eq__, column)) for column, top in ((c, max(c)) for c in columns) if top != _UNSCORED]
+    winners.sort(key=sum)  # where few win, few rivals are left
+    masks = [int(flags.translate(_DIGITS), 2) for flags in winners]  # the first in order has the highest bit
+    counts, undominated = [0] * n, 0
+    for place, won in enumerate(zip(*winners, strict=True)):
+        if not any(won):
+            continue
         rivals = undominated
-        for mask in compress(masks, won[i]):  # and wins wherever the row does
+        for mask in compress(masks, won):  # what dominates the row wins wherever it does
             rivals &= mask
             if not rivals:
                 break
-        if any(won[i]) and not _dominated(rows, i, rivals):
-            counts[i] = sum(won[i])
-            undominated |= 1 << 8 * i
+        row = rows[order[place]]
+        while rivals:
+            highest = rivals.bit_length()
+            if all(map(ge, rows[order[n - highest]], row)):
+                break
+            rivals ^= 1 << (highest - 1)
+        if not rivals:
+            counts[order[place]] = sum(won)
+            undominated |= 1 << (n - 1 - place)
     return counts
 
 
@@ -91,13 +106,3 @@ def picks(policy: ParetoFrontier, context: SelectionContext, draw: Draw) -> tupl
         return (context.head,) * context.n_workers
     weights = [float(count) for count in counts]
     return tuple(weighted(weights, draw("select", i)) for i in workers)
-
-
-def _dominated(rows: Rows, index: int, rivals: int) -> bool:
-    row = rows[index]
-    while rivals:
-        lowest = rivals & -rivals
-        if all(map(ge, rows[(lowest.bit_length() - 1) // 8], row)):
-            return True
-        rivals ^= lowest
-    return False

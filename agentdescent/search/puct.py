@@ -9,6 +9,7 @@ a prior (Rosin 2011; the form is that of Silver et al. 2016).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 
 from agentdescent.record import Record
 from agentdescent.search.candidate import Candidate, SelectionContext, lineage, parents
@@ -36,21 +37,39 @@ class CostEfficient(Record, frozen=True, tag="cost-efficient"):
 def picks(policy: FlatPuct | CostEfficient, context: SelectionContext) -> tuple[int, ...]:
     """One pick a worker; each counts as a visit on itself and its ancestors. Ties go to the first."""
     candidates = context.candidates
-    rank, scale = ranks(candidates), _scale(policy, context)
+    scale, scores = _scale(policy, context), _scores(candidates)
+    order = sorted(scores)
     visits = [candidate.visits for candidate in candidates]
     bonus = [weight / (1 + count) for weight, count in zip(scale, visits, strict=True)]
     parent = parents(candidates) if context.n_workers > 1 else []
     total, chosen = sum(visits), []
     for _ in range(context.n_workers):
         root = math.sqrt(total)
-        values = [r + root * extra for r, extra in zip(rank, bonus, strict=True)]
-        best = values.index(max(values))
+        best = _best(scores, order, [root * extra for extra in bonus])
         chosen.append(best)
         for i in lineage(parent, best) if parent else ():
             visits[i] += 1
             total += 1
             bonus[i] = scale[i] / (1 + visits[i])
     return tuple(chosen)
+
+
+def _best(scores: list[int], order: list[int], extra: list[float]) -> int:
+    """The first index of the largest rank + extra, found without the ranks of those that cannot have it: a sum of
+    floats does not fall when a term grows, so it is at most that with the best rank, or with the largest extra.
+    `order`: the scores sorted."""
+    top, most = order[-1], max(extra)
+    best_rank, most_at = _rank(order, top), extra.index(most)
+    floor = max(best_rank + extra[scores.index(top)], _rank(order, scores[most_at]) + most)
+    low = bisect_left(order, floor, key=lambda score: _rank(order, score) + most)
+    least = order[low]
+    likely = [
+        i
+        for i, (score, more) in enumerate(zip(scores, extra, strict=True))
+        if score >= least and best_rank + more >= floor
+    ]
+    values = [rank + extra[i] for rank, i in zip(_ranks_of(order, [scores[i] for i in likely]), likely, strict=True)]
+    return likely[values.index(max(values))]
 
 
 def _scale(policy: FlatPuct | CostEfficient, context: SelectionContext) -> list[float]:
@@ -65,14 +84,28 @@ def _scale(policy: FlatPuct | CostEfficient, context: SelectionContext) -> list[
     return [weight * remaining / ratio for weight, ratio in zip(scale, ratios, strict=True)]
 
 
+def _scores(candidates: tuple[Candidate, ...]) -> list[int]:
+    """What was not scored stands below what was."""
+    return [-1 if (score := candidate.score) is None else score for candidate in candidates]
+
+
 def ranks(candidates: tuple[Candidate, ...]) -> list[float]:
     """1 for the best score, 0 for the worst, evenly between; equal scores share their mean rank, what was not scored
     stands below what was, and a candidate alone at 1/2."""
-    n = len(candidates)
-    if n == 1:
-        return [0.5]
-    scores = [-1 if score is None else score for score in [candidate.score for candidate in candidates]]
-    order = sorted(scores)
+    scores = _scores(candidates)
+    return _ranks_of(sorted(scores), scores)
+
+
+def _rank(order: list[int], score: int) -> float:
+    n = len(order)
+    return (bisect_left(order, score) + bisect_right(order, score) - 1) / (2 * (n - 1)) if n > 1 else 0.5
+
+
+def _ranks_of(order: list[int], scores: list[int]) -> list[float]:
+    """The ranks of some of the scores, all of which `order` holds sorted."""
+    n = len(order)
+    if n == 1 or len(scores) < n // 8:
+        return [_rank(order, score) for score in scores]
     last = dict(zip(order, range(n), strict=True))
     if len(last) == n:
         return [last[score] / (n - 1) for score in scores]

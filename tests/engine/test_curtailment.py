@@ -87,7 +87,7 @@ def test_what_is_rejected_could_not_be_accepted_and_what_is_asked_could(job: Job
             assert after.sweep is not None
             probe = next(gate for gate in after.sweep.gates if gate.subject == event.subject).probe
             seen = {p: value for p, value in enumerate(vector.items(probe.scores.values)) if value >= 0}
-            gates[event.subject] = Sweep(event, tuple(vector.items(state.head.scores.values)), seen)
+            gates[event.subject] = Sweep(event, tuple(vector.items(after.head.scores.values)), seen)
         elif isinstance(event, Decided) and isinstance(event.command, Rollout) and event.command.purpose == "gate":
             gate, position = gates[event.subject], state.position[event.command.task]
             open_now = {at: 0 for subject, at in asked.values() if subject == event.subject}

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from agentdescent.engine.event import Event
+from agentdescent.engine.population import dev_head
 from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
-from agentdescent.history.lineage import lineage
+from agentdescent.history.lineage import ancestry, lineage
 from agentdescent.history.log import GENESIS
 from agentdescent.own import replay
 from agentdescent_adapters.command import execution, text
@@ -206,11 +207,12 @@ def _alive(pid: int) -> bool:
 
 def _show(run: str, *, json: bool) -> int:
     state, commits = lineage(read_events(run))
-    entries = state.head.version.entries
+    head = dev_head(state).version
+    entries = head.entries
     if json:
-        _print({"version": state.head.version.number, "entries": entries, "commits": commits})
+        _print({"version": head.number, "entries": entries, "commits": commits})
         return 0
-    print("\n".join(text.lines_of(entries, commits)) if entries else "the artifact is empty")
+    print("\n".join(text.lines_of(entries, ancestry(commits, head.number))) if entries else "the artifact is empty")
     return 0
 
 

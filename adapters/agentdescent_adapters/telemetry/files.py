@@ -12,6 +12,7 @@ import msgspec
 
 from agentdescent.artifact.strategy import render
 from agentdescent.engine.event import Amended, Committed, Event, Started, Stopped, StopReason
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.history import rounds
 from agentdescent.history.rounds import RoundInfo, Tally, mean
@@ -48,7 +49,7 @@ def status_of(state: State, pid: int = 0) -> Status:
         state.seq,
         state.round,
         governor.caps.rounds,
-        state.head.version.number,
+        dev_head(state).version.number,
         state.base_total / (1_000_000 * size) if size else 0.0,
         mean(state),
         governor.spent.tokens,
@@ -100,7 +101,7 @@ class RunFiles:
         if len(self._rounds) > self._written or ended:
             self._write_rounds()
         if isinstance(event, Committed | Started | Amended) or ended:
-            rendered = render(state.spec.strategy, state.head.version.entries)
+            rendered = render(state.spec.strategy, dev_head(state).version.entries)
             write_atomic(self.run / ARTIFACT, rendered.encode())
         now = self.clock()
         if now >= self._next or ended:

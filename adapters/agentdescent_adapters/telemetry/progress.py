@@ -8,6 +8,7 @@ from typing import TextIO
 
 from agentdescent.budget.governor import Governor
 from agentdescent.engine.event import Committed, Event, Stopped
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.history.rounds import mean
 
@@ -55,7 +56,7 @@ def status_line(state: State) -> str:
         parts.append(f"held-out {mean(state):.3f} (start {state.base_total / (1_000_000 * size):.3f})")
     else:
         parts.append("scoring the start")
-    parts.append(f"version {state.head.version.number}")
+    parts.append(f"version {dev_head(state).version.number}")
     cap = governor.caps.tokens
     parts.append(f"tok={governor.spent.tokens:,}" + (f"/{cap:,}" if cap is not None else ""))
     return "  ".join(parts)
