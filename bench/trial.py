@@ -48,6 +48,10 @@ class Trial(NamedTuple):
         """Tokens spent when the quality was reached first, at most `never`."""
         return tokens_to(self.path, quality, never)
 
+    def at(self, tokens: int) -> float:
+        """The quality when so many tokens were spent."""
+        return next((quality for spent, quality in reversed(self.path) if spent <= tokens), 0.0)
+
     def best(self, cap: int) -> float:
         """The highest quality that was reached within so many tokens."""
         return max((quality for tokens, quality in self.path if tokens <= cap), default=0.0)
@@ -133,6 +137,7 @@ def trial(
     asked: dict[int, tuple[Decided, Item]] = {}
     while True:
         step = decide(state, draw)
+        event: Event
         if isinstance(step, Wait):
             decided, item = asked.pop(next_in_order(step.window) if step.ordered else step.admissible[0])
             event, output = performed(performer, item)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 from agentdescent.artifact.diff import digest
 from agentdescent.budget.tariff import Rate, Tariff
@@ -32,6 +32,11 @@ Latency: TypeAlias = Callable[[str, int], float]
 def number(*parts: object) -> int:
     """A key for draws that is a function of its parts."""
     return int(digest("/".join(map(str, parts)).encode())[:15], 16)
+
+
+async def _never() -> NoReturn:
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets this event")
 
 
 class WorldAgent:
@@ -125,14 +130,14 @@ class WorldAgent:
         try:
             return self.answer(rendered, task)
         except TimeoutError:
-            return await asyncio.get_running_loop().create_future()
+            return await _never()
 
     async def propose(self, rendered: str, task: Task, output: str, score: float, sample: int) -> Answer:
         await self._take_time("propose", number(rendered, task.id, sample))
         try:
             return self.propose_now(rendered, task, output, score, sample)
         except TimeoutError:
-            return await asyncio.get_running_loop().create_future()
+            return await _never()
 
     async def _take_time(self, purpose: Purpose, key: int) -> None:
         if self._latency is not None:
