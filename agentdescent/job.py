@@ -14,7 +14,7 @@ from agentdescent.blocking import Cancellation
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Tariff
 from agentdescent.driver import DEADLINE
-from agentdescent.engine.spec import Admission, Fusion, GateOrder, Setup, Spec, Staleness
+from agentdescent.engine.spec import Admission, Fusion, FusionWidth, GateOrder, Setup, Spec, Staleness
 from agentdescent.engine.state import State
 from agentdescent.engine.validation import check, check_caps
 from agentdescent.errors import UsageError
@@ -22,6 +22,7 @@ from agentdescent.history.rounds import RoundInfo
 from agentdescent.merge.acceptance import Acceptance
 from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
+from agentdescent.search.sampling import Sampling
 from agentdescent.wiring import Ports, describe, ports_of
 
 
@@ -86,6 +87,9 @@ class Options(TypedDict, total=False):
     window: int
     admission: Admission
     attempts: int
+    sampling: Sampling
+    samples: int
+    fusion_width: FusionWidth
     solved_threshold: float
     hard_floor: float
     max_concurrency: int | None

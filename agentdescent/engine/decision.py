@@ -35,7 +35,7 @@ from agentdescent.engine.window import Window, idents, next_in_order, open_effec
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.acceptance import MILLION
 from agentdescent.merge.probe import Probe, next_slot
-from agentdescent.merge.sweep import Sweep, finished, open_cards
+from agentdescent.merge.sweep import finished, open_cards
 from agentdescent.record import Record
 
 PROMOTE_AFTER = 3
@@ -134,15 +134,20 @@ def _next(state: State, draw: Draw) -> Decision | None:
             event = advance(state, index, draw)
             if event is not None:
                 return event
-        event = start_turn(state, state.cursor, state.round)
+        event = start_turn(state, state.cursor, state.round, draw)
         if event is not None or window.count:
             return event
         sweep = begin(state)
+        if sweep is None and state.cards and _ended(state) is None:  # too few for a gate: another round first
+            event = start_turn(state, 0, state.round + 1, draw)
+            if event is not None:
+                return event
+        sweep = sweep or begin(state, patient=False)
     if sweep is not None and not finished(sweep):
         event = merge_step(state, sweep)
         if event is not None or window.count:
             return event
-    return _barrier(state, sweep)
+    return _barrier(state, draw)
 
 
 def _continuous(state: State, draw: Draw) -> Decision | None:
@@ -166,8 +171,12 @@ def _continuous(state: State, draw: Draw) -> Decision | None:
         event = advance(state, index, draw)
         if event is not None:
             return event
-    event = start_lane(state) if reason is None else None
+    event = start_lane(state, draw) if reason is None else None
     if event is not None or state.window.count:
+        return event
+    sweep = begin(state, patient=False)  # nothing can begin that would bring more
+    event = None if sweep is None or sweep is state.sweep else merge_step(state, sweep)
+    if event is not None:
         return event
     return _end(state, reason or _spent_out(state))
 
@@ -194,14 +203,14 @@ def _binding(state: State, task: int) -> StopReason:
     return binding(state.governor, reservation(state.governor, "solve", size))
 
 
-def _barrier(state: State, sweep: Sweep | None) -> Decision:
+def _barrier(state: State, draw: Draw) -> Decision:
     """Nothing is open and nothing can be merged: promote, end, or begin the next round."""
     head = state.head.version
     if quiet_merges(state) >= PROMOTE_AFTER and state.stable.number != head.number:
         return Promoted(head.number)
     reason = _ended(state)
     if reason is None:
-        return start_turn(state, 0, state.round + 1) or _end(state, _spent_out(state))
+        return start_turn(state, 0, state.round + 1, draw) or _end(state, _spent_out(state))
     return _end(state, reason)
 
 

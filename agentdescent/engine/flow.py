@@ -14,6 +14,7 @@ On the rounds schedule there is no lane, and nothing here changes.
 from __future__ import annotations
 
 from agentdescent.engine.spec import Spec
+from agentdescent.merge.width import MAX_WIDTH
 from agentdescent.record import Record, replace
 
 
@@ -61,8 +62,14 @@ def next_round(flow: Flow, spec: Spec) -> int:
     return (flow.ended + in_progress(flow, spec)) // spec.n_workers + 1
 
 
+def _width(spec: Spec) -> int:
+    """Cards that a merge may wait for on account of the width of a fusion."""
+    width = spec.fusion_width
+    return MAX_WIDTH if width == "adaptive" else 1 if width == "all" else width
+
+
 def within_bound(flow: Flow, spec: Spec, unmerged: int) -> bool:
     """Whether one more turn keeps what is unmerged, and expected, within async_ratio merges."""
-    bound, turns = spec.async_ratio * spec.merge_size, flow.ended + spec.n_workers
+    bound, turns = spec.async_ratio * max(spec.merge_size, _width(spec)), flow.ended + spec.n_workers
     expected = (in_progress(flow, spec) + 1) * (flow.brought + bound)
     return unmerged * turns + expected <= bound * turns

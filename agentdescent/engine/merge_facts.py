@@ -19,20 +19,24 @@ from agentdescent.engine.merge_needs import Close, Measure, Put, begin, known_sc
 from agentdescent.engine.merge_needs import settle as settle_sweep
 from agentdescent.engine.scoring import hold_test, pay
 from agentdescent.engine.state import Head, State, Version, quiet_merges
-from agentdescent.engine.turn import turn_over
+from agentdescent.engine.turn import sample_again, turn_over
+from agentdescent.engine.width import gate_closed
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums
 from agentdescent.merge.probe import Slot, answer, ask, fail
 from agentdescent.merge.rejected import remember
 from agentdescent.merge.scores import Scores, blank, record
 from agentdescent.merge.sweep import Sweep, halves
-from agentdescent.merge.verdict import FailureEvidence
+from agentdescent.merge.verdict import FailureEvidence, Outcome
 from agentdescent.record import replace
+
+SAMPLED_AGAIN: tuple[Outcome, ...] = ("oversized", "duplicate", "not-worth-gating")
+"""How a proposal ends in its turn that is followed by another from the same rollout."""
 
 
 def enter(state: State) -> tuple[State, Sweep]:
     """The open sweep, and the state in which it is open: the first fact of a sweep takes the waiting cards."""
-    sweep = begin(state)
+    sweep = begin(state, patient=False)
     if sweep is None:
         raise IllegalEvent("no merge is going on")
     if sweep is state.sweep:
@@ -179,7 +183,10 @@ def judged(state: State, event: Judged) -> State:
             cards = tuple(other for other in state.cards if other.subject != event.subject)
             if card is not None:
                 state = closed(state, card, event.outcome)
-            return turn_over(replace(state, cards=cards), index, worker)
+            state = replace(state, cards=cards)
+            if worker.asked < state.spec.samples and event.outcome in SAMPLED_AGAIN:
+                return sample_again(state, index, worker)
+            return turn_over(state, index, worker)
     state, begun = enter(state)
     sweep, need = settle_sweep(state, begun)
     if not isinstance(need, Close) or need.card.subject != event.subject:
@@ -208,6 +215,7 @@ def _without(state: State, sweep: Sweep, subject: int) -> Sweep:
 
 
 def _gate_judged(state: State, event: Judged, sweep: Sweep, at: int, gate: Gate) -> State:
+    state = gate_closed(state, gate)
     if event.outcome == "committed":
         return replace(
             all_closed(state, gate.cards, event.outcome), sweep=with_gate(sweep, at, replace(gate, status="won"))

@@ -11,6 +11,7 @@ from agentdescent.budget.usage import NOTHING, Amount
 from agentdescent.engine.flow import in_progress
 from agentdescent.engine.path import gate_hold
 from agentdescent.engine.state import State, Version, version_of
+from agentdescent.engine.width import chunks, wide_enough
 from agentdescent.merge.card import Card, staleness, tolerance
 from agentdescent.merge.probe import Probe, next_slot
 from agentdescent.merge.rejected import contains
@@ -65,25 +66,29 @@ def going_on(state: State) -> Sweep | None:
     return None if need is None and finished(settled) else last
 
 
-def begin(state: State) -> Sweep | None:
+def begin(state: State, *, patient: bool = True) -> Sweep | None:
     """The open sweep, or the one that would begin now with all waiting cards, oldest first; else the last one, which
-    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round."""
+    is over, or None. On the rounds schedule a sweep begins at the barrier and is open until the next round. `patient`:
+    not before enough cards wait."""
     last = state.sweep
     if last is not None and (state.spec.schedule == "rounds" or going_on(state) is not None):
         return last
     waiting = tuple(card for card in state.cards if not card.verifying)
-    if len(waiting) < _batch(state):
+    if not waiting or (patient and not _enough(state, waiting)):
         return last
     if last is not None:
         waiting = (*settle(state, last)[0].parked, *waiting)
     cards = tuple(sorted(waiting, key=lambda card: (card.version, card.worker, card.subject)))
-    return Sweep(state.head.version.number, (cards,))
+    return Sweep(state.head.version.number, chunks(state, cards))
 
 
-def _batch(state: State) -> int:
-    """How many cards a merge waits for: as long as turns are in progress, which may bring more, `merge_size`."""
-    spec, flow = state.spec, state.flow
-    return spec.merge_size if state.window.count and in_progress(flow, spec) else 1
+def _enough(state: State, cards: tuple[Card, ...]) -> bool:
+    """Whether a merge of these cards waits for no more: `merge_size` as long as turns are in progress, which may bring
+    more, and the width of a fusion."""
+    spec = state.spec
+    if len(cards) < spec.merge_size and state.window.count and in_progress(state.flow, spec):
+        return False
+    return wide_enough(state, cards)
 
 
 def settle(state: State, sweep: Sweep) -> tuple[Sweep, Need]:

@@ -83,10 +83,11 @@ def next_copy(state: State, index: int, worker: Worker, number: int) -> Version:
     return worker.copy
 
 
-def worker_path(state: State, index: int, number: int) -> tuple[int, Version, Amount, Amount]:
-    """(task, version, reservation, whole path) of the next turn of a worker: rollout, proposal, shared gate."""
+def worker_path(state: State, index: int, number: int, task: int | None = None) -> tuple[int, Version, Amount, Amount]:
+    """(task, version, reservation, whole path) of the next turn of a worker: rollout, proposal, shared gate. Of the
+    task that is next in its shard, where none is given."""
     worker = vector.get(state.workers, index)
-    task = next_task(state, index, worker)
+    task = next_task(state, index, worker) if task is None else task
     version = next_copy(state, index, worker, number)
     own = reservation(state.governor, "solve", version.size + state.setup.tasks[task].size)
     if alone(state.governor, "solve"):

@@ -12,12 +12,14 @@ from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Tariff
 from agentdescent.merge.acceptance import Acceptance, Paired
 from agentdescent.record import Record
+from agentdescent.search.sampling import RoundRobin, Sampling
 
 RULES = 1
 """The meaning of the decisions. A change of meaning increments it; logs replay under the rules they name."""
 
 Staleness: TypeAlias = Literal["guarded", "full", "reflective"]
 Fusion: TypeAlias = Literal["union", "none"]
+FusionWidth: TypeAlias = int | Literal["all", "adaptive"]
 GateOrder: TypeAlias = Literal["informative", "index"]
 Admission: TypeAlias = Literal["ordered", "arrival"]
 Allocator: TypeAlias = ValueBudgetAllocator | Always | Never | Randomly | Lineage
@@ -31,7 +33,9 @@ class Spec(Record, frozen=True):
     least so many outcomes at once. `attempts`: commands per slot. `screen`: a verified proposal that did not
     gain is not merged. Of the continuous schedule: `merge_size`, proposals that a merge waits for while turns are
     in progress; `async_ratio`, how many such merges the workers may be ahead; `window`, under ordered admission,
-    effects decided ahead of the answers, in multiples of `n_workers`.
+    effects decided ahead of the answers, in multiples of `n_workers`. `samples`: proposals that one rollout may lead
+    to, one after another, while none is worth merging. `fusion_width`: proposals that a merge waits for and puts into
+    one gate.
     """
 
     caps: Caps = Caps(rounds=15)
@@ -65,6 +69,9 @@ class Spec(Record, frozen=True):
     patience: int | None = None
     hard_floor: float = 0.9
     allocator: Allocator | None = None
+    sampling: Sampling = RoundRobin()
+    samples: int = 1
+    fusion_width: FusionWidth = "all"
     rules: int = RULES
 
 

@@ -23,6 +23,7 @@ from agentdescent.artifact.diff import Entries, digest
 from agentdescent.artifact.strategy import render
 from agentdescent.budget.governor import Caps, Governor
 from agentdescent.budget.usage import NOTHING, Amount
+from agentdescent.engine.clusters import Clusters
 from agentdescent.engine.command import Command
 from agentdescent.engine.event import InterruptReason, Stopped, StopReason
 from agentdescent.engine.flow import Flow, all_idle, lanes
@@ -34,8 +35,10 @@ from agentdescent.merge.rejected import NONE, Rejected
 from agentdescent.merge.scores import Scores, blank
 from agentdescent.merge.sweep import Sweep
 from agentdescent.merge.verdict import FailureEvidence
+from agentdescent.merge.width import Yields
 from agentdescent.record import Record
 from agentdescent.search.advantage import Groups
+from agentdescent.search.sampling import Tally
 
 RETIRE_AFTER = 3
 Stage: TypeAlias = Literal[
@@ -76,6 +79,7 @@ class Worker(Record, frozen=True):
     its proposal while that is neither a card nor closed, else -1. `failure`: why the proposal cannot be had.
     `in_vain`: turns in a row whose rollout could not be had, -1 once one could, in all lanes of a worker and kept in
     its first. At RETIRE_AFTER the worker, for which nothing has ever worked, is `retired` and starts no more.
+    `asked`: proposals that the rollout of this turn has led to.
     """
 
     stage: Stage = "idle"
@@ -92,6 +96,7 @@ class Worker(Record, frozen=True):
     failure: FailureEvidence | None = None
     in_vain: int = 0
     advantage: float | None = None
+    asked: int = 0
 
 
 class Sizes(Record, frozen=True):
@@ -126,6 +131,8 @@ class State(Record, frozen=True):
     start in this `round`. Continuous: `flow`, which lanes may start a turn; every n_workers turns are a round.
     `expected`: the proposals that rollouts in progress may lead to. `base`: the start being scored. `testing`: the
     head being scored on the test part, `tested`: the last artifact that was. `quiet`: merges in a row without a commit.
+    `clusters`, `taken` (turns by cluster), `tallies` (by train task), `yields`: where the sampler or the width of a
+    fusion asks for them.
     """
 
     spec: Spec
@@ -163,6 +170,10 @@ class State(Record, frozen=True):
     quiet: int = 0
     health: Health = Health()
     groups: Groups = ()
+    clusters: Clusters = Clusters()
+    taken: tuple[int, ...] = ()
+    tallies: vector.Vector[Tally] = ()
+    yields: Yields = Yields()
     learned: Learned = Learned()
     closing: StopReason | None = None
     interrupted: InterruptReason | None = None

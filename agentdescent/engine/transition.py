@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from agentdescent import vector
 from agentdescent.budget.governor import fits, hold
 from agentdescent.budget.usage import NOTHING, add
 from agentdescent.engine.answer import answered
+from agentdescent.engine.clusters import Clusters, clusters_of
 from agentdescent.engine.command import Propose
 from agentdescent.engine.event import (
     Abandoned,
@@ -40,6 +42,7 @@ from agentdescent.errors import IllegalEvent
 from agentdescent.merge.probe import Probe
 from agentdescent.merge.scores import blank
 from agentdescent.record import replace
+from agentdescent.search.sampling import DifficultyWeighted, Stakes, Tally
 
 
 def apply(state: State, event: Event) -> State:
@@ -88,6 +91,10 @@ def _started(state: State, event: Started) -> State:
         for where, index in enumerate(part):
             position[index] = where
     head = Head(state.head.version, blank(len(split.heldout)), blank(len(split.train)))
+    spec, clusters = state.spec, Clusters()
+    if isinstance(spec.sampling, Stakes) or spec.fusion_width == "adaptive":
+        clusters = clusters_of(setup, split)
+    tried = len(split.train) if isinstance(spec.sampling, DifficultyWeighted) else 0
     order = tuple(range(len(split.heldout)))
     state = replace(
         state,
@@ -99,6 +106,9 @@ def _started(state: State, event: Started) -> State:
         test=sizes_of(setup, split.test),
         base=Probe(order, len(order), head.scores),
         testing=test_probe(len(split.test)),
+        clusters=clusters,
+        taken=(0,) * len(clusters.train),
+        tallies=vector.pack([Tally()] * tried),
     )
     test = test_cost(state, head.version.size)
     base = add(gate_cost(state, head.version.size), test)

@@ -18,6 +18,8 @@ from agentdescent.engine.event import (
 from agentdescent.engine.flow import turn_began, turn_ended
 from agentdescent.engine.path import propose_estimate
 from agentdescent.engine.state import RETIRE_AFTER, Stage, State, Worker, quiet_merges
+from agentdescent.engine.tasking import task_taken, task_tried
+from agentdescent.engine.width import card_waits
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
 from agentdescent.merge.scores import record
@@ -68,7 +70,7 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
         path=path,
         in_vain=worker.in_vain,
     )
-    return replace(
+    state = replace(
         state,
         governor=governor,
         workers=put_worker(state, index, turn),
@@ -77,6 +79,7 @@ def decided_turn(state: State, event: Decided, command: Rollout) -> State:
         flow=flow,
         expected=add(subtract(state.expected, worker.path), path),
     )
+    return task_taken(state, command.task)
 
 
 def _new_round(state: State, number: int) -> State:
@@ -98,7 +101,13 @@ def decided_propose(state: State, event: Decided, command: Propose) -> State:
     index = event.worker
     worker = vector.get(state.workers, index)
     asking = replace(
-        worker, stage="proposing", subject=command.subject, attempt=event.attempt, path=NOTHING, failure=None
+        worker,
+        stage="proposing",
+        subject=command.subject,
+        attempt=event.attempt,
+        path=NOTHING,
+        failure=None,
+        asked=worker.asked + (worker.subject < 0),
     )
     health = state.health
     return replace(
@@ -184,7 +193,15 @@ def turn_over(state: State, index: int, worker: Worker, *, brought: bool = False
     return _lane_free(state, index, brought=brought)
 
 
+def sample_again(state: State, index: int, worker: Worker) -> State:
+    """The proposal in this lane is closed, and its rollout leads to another one."""
+    again = replace(worker, stage="rolled", subject=-1, attempt=0, card=None, failure=None)
+    return replace(state, workers=put_worker(state, index, again))
+
+
 def _lane_free(state: State, index: int, *, brought: bool) -> State:
+    if brought:
+        state = card_waits(state)
     if state.spec.schedule == "rounds":
         return state
     retired = vector.get(state.workers, index).stage == "retired"
@@ -277,6 +294,7 @@ def turn_scored(state: State, event: RolledOut, index: int, command: Rollout, ba
     if _in_vain(state, index) >= 0:
         state = _tried(state, index, -1)
         worker = vector.get(state.workers, index)
+    state = task_tried(state, command.task, event.score)
     compared: float | None = None
     if state.spec.allocator is not None:
         version = head.version.number if worker.copy is None else worker.copy.number

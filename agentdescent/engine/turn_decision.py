@@ -23,12 +23,14 @@ from agentdescent.engine.event import (
 from agentdescent.engine.flow import next_round, within_bound
 from agentdescent.engine.path import affords_turn, gate_cost, worker_path
 from agentdescent.engine.state import State, Version, Worker, version_of
+from agentdescent.engine.tasking import turn_task
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.card import Card
 from agentdescent.merge.rejected import contains
 from agentdescent.merge.sweep import at_work, open_cards
 from agentdescent.merge.verdict import FailureEvidence, VerifyEvidence
 from agentdescent.record import replace
+from agentdescent.search.sampling import RoundRobin
 
 
 def advance(state: State, index: int, draw: Draw) -> Decision | None:
@@ -58,7 +60,10 @@ def _propose(state: State, index: int, worker: Worker) -> Decision | None:
     tariff, version = state.setup.tariff, worker.copy or state.head.version
     size = version.size + state.setup.tasks[worker.task].size + min(worker.size, tariff.output_limit)
     reserve = reservation(state.governor, "propose", size)
-    if not fits(state.governor, reserve):
+    if worker.asked and worker.subject < 0:  # nothing is earmarked for another proposal of this rollout
+        if not affords_turn(state, add(reserve, gate_cost(state, state.head.version.size))):
+            return None
+    elif not fits(state.governor, reserve):
         if worker.subject < 0 or state.window.count:
             return None
         return Judged(worker.subject, "failed", (), FailureEvidence("budget", "asking again does not fit the budget"))
@@ -134,14 +139,14 @@ def _screen(worker: Worker) -> Decision | None:
     return Judged(card.subject, "not-worth-gating", (), VerifyEvidence(card.delta))
 
 
-def start_turn(state: State, first: int, number: int) -> Decided | None:
+def start_turn(state: State, first: int, number: int, draw: Draw) -> Decided | None:
     """The next worker from `first` on whose whole path fits starts its turn in round `number`: one that is idle, or
     whose turn cannot go on, because its proposal (never asked for) or, in an earlier round, its rollout does not fit.
     """
     for index in range(first, state.spec.n_workers):
         worker = vector.get(state.workers, index)
         if worker.stage == "idle" or _stuck(worker) or (worker.stage == "reroll" and number != state.round):
-            event = _turn(state, index, number)
+            event = _turn(state, index, number, draw)
             if event is not None:
                 return event
     return None
@@ -151,7 +156,7 @@ def _stuck(worker: Worker) -> bool:
     return worker.stage == "rolled" and worker.subject < 0
 
 
-def start_lane(state: State) -> Decided | None:
+def start_lane(state: State, draw: Draw) -> Decided | None:
     """Continuous: a turn in the next idle lane, if the workers are not too far ahead and its whole path fits. With
     nothing open, in whichever lane it fits, also in one whose turn cannot go on."""
     spec, flow, window = state.spec, state.flow, state.window.count
@@ -160,24 +165,33 @@ def start_lane(state: State) -> Decided | None:
         if not flow.idle or (spec.admission == "ordered" and window >= spec.n_workers * spec.window):
             return None
         unmerged = len(state.cards) + at_work(state.sweep)
-        return _turn(state, flow.idle[0], number) if within_bound(flow, spec, unmerged) else None
+        return _turn(state, flow.idle[0], number, draw) if within_bound(flow, spec, unmerged) else None
     limit = state.governor.caps.rounds
     for index in flow.idle:
-        event = _turn(state, index, number)
+        event = _turn(state, index, number, draw)
         if event is not None:
             return event
     for index, worker in enumerate(vector.items(state.workers)):
         # In a lane that waits to ask for its rollout again only another round tells a new turn from that.
         new = max(number, state.round + 1) if worker.stage == "reroll" else number
         if (_stuck(worker) or worker.stage == "reroll") and (limit is None or new <= limit):
-            event = _turn(state, index, new)
+            event = _turn(state, index, new, draw)
             if event is not None:
                 return event
     return None
 
 
-def _turn(state: State, index: int, number: int) -> Decided | None:
-    task, version, reserve, path = worker_path(state, index, number)
+def _turn(state: State, index: int, number: int, draw: Draw) -> Decided | None:
+    """On the task that the sampler chooses; where that does not fit, on the next in the shard."""
+    drawn = turn_task(state, index, draw)
+    event = _on_task(state, index, number, drawn)
+    if event is None and not isinstance(state.spec.sampling, RoundRobin):
+        return _on_task(state, index, number, None)
+    return event
+
+
+def _on_task(state: State, index: int, number: int, task: int | None) -> Decided | None:
+    task, version, reserve, path = worker_path(state, index, number, task)
     # With nothing open, what was expected of turns that cannot go on will not come.
     expected = state.expected if state.window.count else NOTHING
     if state.spec.schedule == "continuous" and state.window.count:  # proposals that wait may have to be rebased

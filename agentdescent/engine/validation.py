@@ -17,6 +17,7 @@ from agentdescent.engine.split import part_sizes
 from agentdescent.engine.state import initial
 from agentdescent.errors import UsageError
 from agentdescent.record import replace
+from agentdescent.search.sampling import Stakes
 
 MIN_TASKS = 4
 
@@ -74,6 +75,8 @@ def _check_spec(spec: Spec) -> None:
         ("open_gates", spec.open_gates, 1),
         ("cheap_size", spec.cheap_size, 1),
         ("attempts", spec.attempts, 1),
+        ("samples", spec.samples, 1),
+        ("fusion_width", 1 if spec.fusion_width in ("all", "adaptive") else spec.fusion_width, 1),
     ):
         if type(number) is not int or number < least:
             raise UsageError(f"{name} is {number!r}: it must be a whole number of at least {least}")
@@ -83,6 +86,10 @@ def _check_spec(spec: Spec) -> None:
     for name, fraction in (("solved_threshold", spec.solved_threshold), ("hard_floor", spec.hard_floor)):
         if not 0 < fraction <= 1:
             raise UsageError(f"{name} is {fraction!r}: it must be in (0, 1]")
+    if isinstance(spec.sampling, Stakes) and not 0 <= spec.sampling.pending < 1:
+        raise UsageError(f"sampling.pending is {spec.sampling.pending!r}: it must be in [0, 1)")
+    if spec.fusion == "none" and spec.fusion_width not in ("all", 1):
+        raise UsageError(f'fusion_width is {spec.fusion_width!r} and fusion "none": leave one of them out')
     if type(spec.seed) is not int:
         raise UsageError(f"seed is {spec.seed!r}: it must be a whole number")
     if spec.target is not None and not 0 < spec.target <= 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
 from agentdescent.record import Record
@@ -18,7 +19,27 @@ class DifficultyWeighted(Record, frozen=True, tag="difficulty-weighted"):
     tried yet is as good as any, and one that always or never was solved is asked ever less, not never again."""
 
 
-Sampling: TypeAlias = RoundRobin | DifficultyWeighted
+class Stakes(Record, frozen=True, tag="stakes"):
+    """Tasks of the clusters in which most is to be won: by the train tasks of a cluster, the share of its held-out
+    tasks that the head does not solve, and (1 - `pending`) for each of its proposals that waits for merge. 0: as
+    failing train tasks would be met. Tasks without a cluster are one; one without
+    held-out tasks, where nothing could be measured, is passed over."""
+
+    pending: float = 0.6
+
+
+Within: TypeAlias = RoundRobin | DifficultyWeighted
+"""Policies that choose within a worker's shard."""
+Sampling: TypeAlias = Within | Stakes
+
+
+def stakes(pending: float, train: Sequence[int], unsolved: Sequence[float], waiting: Sequence[int]) -> list[float]:
+    """The weight of each cluster: `train` tasks in it, `unsolved` share in [0, 1], `waiting` proposals."""
+    left = 1.0 - pending
+    return [
+        count * share * left**held if held else count * share
+        for count, share, held in zip(train, unsolved, waiting, strict=True)
+    ]
 
 
 class Tally(Record, frozen=True):
@@ -33,7 +54,7 @@ def shard(size: int, worker: int, n_workers: int) -> range:
     return range(worker, size, n_workers)
 
 
-def next_task(policy: Sampling, tallies: tuple[Tally, ...], turn: int, key: int, draw: Draw) -> int:
+def next_task(policy: Within, tallies: tuple[Tally, ...], turn: int, key: int, draw: Draw) -> int:
     """The position, among the tasks of the worker's shard, of the one to take. `tallies`: one a task, at least one.
     `turn` counts the worker's turns from 0; `key` numbers the draw, and no other turn of the run has it."""
     match policy:

@@ -15,7 +15,7 @@ from agentdescent.engine.draw import seeded
 from agentdescent.search import DifficultyWeighted, RoundRobin
 from agentdescent.search.advantage import Group, Groups, advantage, observe, retire
 from agentdescent.search.candidate import MILLION
-from agentdescent.search.sampling import Sampling, Tally, next_task, shard
+from agentdescent.search.sampling import Sampling, Tally, Within, next_task, shard
 from tests.search.populations import always, no_draw
 
 SCORES = st.lists(st.one_of(st.sampled_from([0, MILLION]), st.integers(0, MILLION)), min_size=1, max_size=40)
@@ -99,7 +99,7 @@ def test_difficulty_prefers_what_is_sometimes_solved() -> None:
 
 
 @given(st.sampled_from([RoundRobin(), DifficultyWeighted()]), st.integers(1, 9), st.integers(0, 99))
-def test_a_task_of_the_shard_and_the_same_again(policy: Sampling, size: int, turn: int) -> None:
+def test_a_task_of_the_shard_and_the_same_again(policy: Within, size: int, turn: int) -> None:
     tallies = tuple(Tally(i + 3, i % 3) for i in range(size))
     chosen = next_task(policy, tallies, turn, turn, seeded(5))
     assert 0 <= chosen < size
