@@ -9,6 +9,8 @@ a prior (Rosin 2011; the form is that of Silver et al. 2016).
 from __future__ import annotations
 
 import math
+from collections import Counter
+from itertools import accumulate
 
 from agentdescent.record import Record
 from agentdescent.search.candidate import Candidate, SelectionContext, lineage, parents
@@ -38,15 +40,19 @@ def picks(policy: FlatPuct | CostEfficient, context: SelectionContext) -> tuple[
     candidates = context.candidates
     rank, scale = ranks(candidates), _scale(policy, context)
     visits = [candidate.visits for candidate in candidates]
+    total = sum(visits)
+    if context.n_workers == 1:
+        root = math.sqrt(total)
+        values = [r + root * (s / (1 + count)) for r, s, count in zip(rank, scale, visits, strict=True)]
+        return (values.index(max(values)),)
     bonus = [weight / (1 + count) for weight, count in zip(scale, visits, strict=True)]
-    parent = parents(candidates) if context.n_workers > 1 else []
-    total, chosen = sum(visits), []
+    parent, chosen = parents(candidates), []
     for _ in range(context.n_workers):
         root = math.sqrt(total)
         values = [r + root * extra for r, extra in zip(rank, bonus, strict=True)]
         best = values.index(max(values))
         chosen.append(best)
-        for i in lineage(parent, best) if parent else ():
+        for i in lineage(parent, best):
             visits[i] += 1
             total += 1
             bonus[i] = scale[i] / (1 + visits[i])
@@ -55,14 +61,14 @@ def picks(policy: FlatPuct | CostEfficient, context: SelectionContext) -> tuple[
 
 def _scale(policy: FlatPuct | CostEfficient, context: SelectionContext) -> list[float]:
     """What multiplies sqrt(sum of visits) / (1 + visits), one a candidate."""
-    scale = [policy.c_puct * weight for weight in priors(context.candidates, policy.prior_exponent)]
+    c_puct, weights = policy.c_puct, priors(context.candidates, policy.prior_exponent)
     if isinstance(policy, FlatPuct):
-        return scale
+        return [c_puct * weight for weight in weights]
     remaining = min(1.0, max(0.0, context.budget_remaining)) if policy.anneal else 1.0
     ratios, power = relative_costs(context.candidates), policy.cost_exponent
     if power != 1.0:
         ratios = [ratio**power for ratio in ratios]
-    return [weight * remaining / ratio for weight, ratio in zip(scale, ratios, strict=True)]
+    return [c_puct * weight * remaining / ratio for weight, ratio in zip(weights, ratios, strict=True)]
 
 
 def ranks(candidates: tuple[Candidate, ...]) -> list[float]:
@@ -72,12 +78,12 @@ def ranks(candidates: tuple[Candidate, ...]) -> list[float]:
     if n == 1:
         return [0.5]
     scores = [-1 if score is None else score for score in [candidate.score for candidate in candidates]]
-    order = sorted(scores)
-    last = dict(zip(order, range(n), strict=True))
-    if len(last) == n:
-        return [last[score] / (n - 1) for score in scores]
-    first = dict(zip(reversed(order), range(n - 1, -1, -1), strict=True))
-    return [(first[score] + last[score]) / (2 * (n - 1)) for score in scores]
+    shared, twice = Counter(scores), 2 * (n - 1)
+    order = sorted(shared)
+    counts = [shared[score] for score in order]
+    means = [(2 * last - count - 1) / twice for last, count in zip(accumulate(counts), counts, strict=True)]
+    rank = dict(zip(order, means, strict=True))
+    return [rank[score] for score in scores]
 
 
 def priors(candidates: tuple[Candidate, ...], exponent: float) -> list[float]:
