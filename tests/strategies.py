@@ -7,12 +7,14 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from agentdescent import AppendRules, Caps, KeyedRules, Prices, Rate, Setup, SingleSlot, Spec, Tariff
+from agentdescent.allocation import Lineage, Never, Randomly, ValueBudgetAllocator
 from agentdescent.artifact.strategy import Strategy
 from agentdescent.budget.governor import Purpose
 from agentdescent.engine.event import Amended, Event, Interrupted
-from agentdescent.engine.spec import TaskInfo
+from agentdescent.engine.spec import Allocator, Fusion, TaskInfo
 from agentdescent.engine.state import State
 from agentdescent.merge.acceptance import MILLION, Paired
+from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Sampling, Stakes
 from tests.world import MENU, START, Kind, Meddler, World, abandon, chance
 
 STRATEGIES: tuple[Strategy, ...] = (
@@ -22,6 +24,18 @@ STRATEGIES: tuple[Strategy, ...] = (
     SingleSlot(key="k0"),
 )
 ACCEPTANCES = (Paired(), Paired(start=0.2), Paired(half_life=2.0))
+ALLOCATORS: tuple[Allocator | None, ...] = (
+    None,
+    None,
+    None,
+    ValueBudgetAllocator(),
+    ValueBudgetAllocator(budget_start=2.0, min_observations=1, min_weight=0.0, max_consecutive_skips=3),
+    ValueBudgetAllocator(budget_start=2.0, min_observations=1, threshold="price", min_propensity=0.1),
+    Randomly(0.5),
+    Never(),
+    Lineage(),
+)
+SAMPLINGS: tuple[Sampling, ...] = (RoundRobin(), RoundRobin(), DifficultyWeighted(), Stakes(), Stakes(pending=0.0))
 ALL_KINDS: tuple[Kind, ...] = (*MENU, "rename", "long")
 PURPOSES: tuple[Purpose, ...] = ("rollout", "propose", "verify", "rebase", "conflict", "gate", "test")
 
@@ -100,6 +114,7 @@ def tight(setup: Setup) -> st.SearchStrategy[Caps]:
 
 @st.composite
 def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | None = None) -> Spec:
+    fusion: Fusion = draw(st.sampled_from(["union", "union", "none"]))
     return Spec(
         caps=draw(caps(setup) if limits is None else limits),
         seed=draw(st.integers(0, 3)),
@@ -114,7 +129,7 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         acceptance=draw(st.sampled_from(ACCEPTANCES)),
         staleness=draw(st.sampled_from(["guarded", "full", "reflective"])),
         refresh_interval=draw(st.sampled_from([1, 1, 2, 3])),
-        fusion=draw(st.sampled_from(["union", "union", "none"])),
+        fusion=fusion,
         gate_order=draw(st.sampled_from(["informative", "index"])),
         curtail=draw(st.sampled_from([True, True, True, False])),
         wave_min=draw(st.integers(1, 3)),
@@ -129,6 +144,10 @@ def specs(draw: st.DrawFn, setup: Setup, *, limits: st.SearchStrategy[Caps] | No
         target=draw(st.sampled_from([None, None, 0.9])),
         patience=draw(st.sampled_from([None, None, 1, 2])),
         hard_floor=draw(st.sampled_from([0.5, 0.9, 1.0])),
+        allocator=draw(st.sampled_from(ALLOCATORS)),
+        sampling=draw(st.sampled_from(SAMPLINGS)),
+        samples=draw(st.sampled_from([1, 1, 2, 4])),
+        fusion_width="all" if fusion == "none" else draw(st.sampled_from(["all", "all", "adaptive", 2, 3])),
     )
 
 
