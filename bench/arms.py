@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agentdescent.allocation.config import ValueBudgetAllocator
 from agentdescent.job import Options
 from agentdescent.search.sampling import Stakes
 
@@ -32,7 +31,7 @@ CLOCK: Options = {
 """Every proposal before every held-out task."""
 
 BEST: Options = {
-    "n_workers": 4,
+    "n_workers": 1,
     "self_verify": True,
     "screen": True,
     "curtail": True,
@@ -40,6 +39,7 @@ BEST: Options = {
     "gate_order": "informative",
     "sampling": Stakes(),
     "samples": 4,
+    "fusion_width": "adaptive",
 }
 """Everything that was found to pay."""
 
@@ -53,13 +53,9 @@ ON: tuple[Change, ...] = (
     Change("screen", "clock", {"self_verify": True, "screen": True}),
     Change("samples", "screen", {"samples": 4}),
     Change("4 workers", "clock", {"n_workers": 4}),
-    Change("fusion", "4 workers", {"fusion": "union"}),
-    Change("fusion width", "4 workers", {"fusion": "union", "fusion_width": "adaptive"}),
-    Change("stakes, pending", "fusion", {"sampling": Stakes()}),
-    Change("tournament", "fusion", {"tournament": True}),
-    Change("futility", "gate order", {"futility": 0.1}),
-    Change("allocator at verify", "screen", {"allocator": ValueBudgetAllocator(budget_start=2.0)}),
-    Change("allocator at gate", "clock", {"allocator": ValueBudgetAllocator(stages=("gate",), budget_start=2.0)}),
+    Change("fusion of 4", "clock", {"fusion": "union", "fusion_width": 4}),
+    Change("fusion, adaptive", "clock", {"fusion": "union", "fusion_width": "adaptive"}),
+    Change("stakes, pending", "fusion of 4", {"sampling": Stakes()}),
 )
 """One mechanism at a time, over the clock or over what it needs to do anything at all."""
 
@@ -68,19 +64,13 @@ OFF: tuple[Change, ...] = (
     Change("gate order", "best", {"gate_order": "index"}),
     Change("screen", "best", {"screen": False}),
     Change("samples", "best", {"samples": 1}),
-    Change("fusion", "best", {"fusion": "none"}),
+    Change("fusion", "best", {"fusion": "none", "fusion_width": 1}),
+    Change("fusion, adaptive", "best", {"fusion_width": 4}),
     Change("stakes, pending", "best", {"sampling": Stakes(pending=0.0)}),
 )
 """One mechanism at a time taken away from the best."""
 
-ADDED: tuple[Change, ...] = (
-    Change("fusion width", "best", {"fusion_width": "adaptive"}),
-    Change("tournament", "best", {"tournament": True}),
-    Change("futility", "best", {"futility": 0.1}),
-    Change("allocator at verify", "best", {"allocator": ValueBudgetAllocator(budget_start=2.0)}),
-    Change("allocator at gate", "best", {"allocator": ValueBudgetAllocator(stages=("gate",), budget_start=2.0)}),
-    Change("allocator at finish", "best", {"allocator": ValueBudgetAllocator(stages=("finish",), budget_start=2.0)}),
-)
+ADDED: tuple[Change, ...] = ()
 """One mechanism at a time that the best does without."""
 
 

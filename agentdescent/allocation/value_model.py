@@ -62,4 +62,4 @@ def observe(model: ValueModel, learned: Weights, x: Features, label: bool, prope
 
 def has_signal(learned: Weights, least: float) -> bool:
     """True when some column weighs more than `least`. The bias alone tells no candidate from another."""
-    return any([weight > least or -weight > least for weight in learned.weights])
+    return any(weight > least or -weight > least for weight in learned.weights)
