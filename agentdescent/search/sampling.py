@@ -25,7 +25,7 @@ class Stakes(Record, frozen=True, tag="stakes"):
     failing train tasks would be met. Tasks without a cluster are one; one without
     held-out tasks, where nothing could be measured, is passed over."""
 
-    pending: float = 0.6
+    pending: float = 0.9
 
 
 Within: TypeAlias = RoundRobin | DifficultyWeighted
