@@ -53,8 +53,10 @@ def observe(model: ValueModel, learned: Weights, x: Features, label: bool, prope
     weight = 1.0 / propensity
     pull = (weight if weight < cap else cap) * (label - predict(model, learned, x))
     before = learned.weights or (0.0,) * len(x)
+    if len(before) != len(x):
+        raise ValueError(f"{len(x)} columns, and weights for {len(before)}")
     return Weights(
-        tuple([weight + lr * (pull * value - reg * weight) for weight, value in zip(before, x, strict=True)]),
+        tuple([old + lr * (pull * x[i] - reg * old) for i, old in enumerate(before)]),
         learned.bias + lr * (pull - reg * learned.bias),
         learned.observed + 1,
     )
@@ -62,4 +64,5 @@ def observe(model: ValueModel, learned: Weights, x: Features, label: bool, prope
 
 def has_signal(learned: Weights, least: float) -> bool:
     """True when some column weighs more than `least`. The bias alone tells no candidate from another."""
-    return any(weight > least or -weight > least for weight in learned.weights)
+    weights = learned.weights
+    return bool(weights) and (max(weights) > least or min(weights) < -least)
