@@ -1,4 +1,5 @@
-"""Tokens and seconds to a held-out score of 0.70 on the world clusters, by workers and by what the schedule does."""
+"""Tokens and seconds to a held-out score of 0.70 on the world clusters, by workers and by what the schedule does. Every
+run draws its train tasks by the law of the world."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from agentdescent.engine.event import Decided, Event, Judged
 from agentdescent.engine.spec import Admission
 from agentdescent.engine.state import State
 from agentdescent.job import Options
+from agentdescent.search.sampling import Stakes
 from agentdescent.simulation import clock, lognormal, simulate
 from agentdescent_adapters.worlds.clusters import ClusterAgent, Clusters, cluster_tasks, right
 from bench import harness
@@ -62,6 +64,7 @@ def to_target(seed: int, options: Options) -> tuple[int, float, float, bool]:
             "max_tokens": CAP,
             "rounds": None,
             "screen": True,
+            "sampling": Stakes(pending=0.0),
             "stop_when": stop,
             "observers": (watch,),
             "deadline": 1e9,

@@ -11,6 +11,7 @@ Thompson 1952); the cap bounds the variance that this brings. The order of every
 from __future__ import annotations
 
 import math
+from operator import mul
 
 from agentdescent.allocation.features import Features
 from agentdescent.record import Record
@@ -39,8 +40,8 @@ class Weights(Record, frozen=True):
 def predict(model: ValueModel, learned: Weights, x: Features) -> float:
     """Pr(commit) of a candidate with the vector x."""
     logit = learned.bias
-    for weight, value in zip(learned.weights, x, strict=False):
-        logit += weight * value
+    for term in map(mul, learned.weights, x):  # not `sum`: of floats it is not the same in every version of Python
+        logit += term
     top = model.max_logit
     logit = top if logit > top else -top if logit < -top else logit
     return 1.0 / (1.0 + math.exp(-logit))
@@ -48,11 +49,14 @@ def predict(model: ValueModel, learned: Weights, x: Features) -> float:
 
 def observe(model: ValueModel, learned: Weights, x: Features, label: bool, propensity: float) -> Weights:
     """One step towards `label`. `propensity` in (0, 1]: how probable the choice was to which the label is owed."""
-    lr, reg = model.lr, model.reg
-    pull = min(1.0 / propensity, model.weight_cap) * (label - predict(model, learned, x))
+    lr, reg, cap = model.lr, model.reg, model.weight_cap
+    weight = 1.0 / propensity
+    pull = (weight if weight < cap else cap) * (label - predict(model, learned, x))
     before = learned.weights or (0.0,) * len(x)
+    if len(before) != len(x):
+        raise ValueError(f"{len(x)} columns, and weights for {len(before)}")
     return Weights(
-        tuple([weight + lr * (pull * value - reg * weight) for weight, value in zip(before, x, strict=True)]),
+        tuple([old + lr * (pull * x[i] - reg * old) for i, old in enumerate(before)]),
         learned.bias + lr * (pull - reg * learned.bias),
         learned.observed + 1,
     )
@@ -60,4 +64,5 @@ def observe(model: ValueModel, learned: Weights, x: Features, label: bool, prope
 
 def has_signal(learned: Weights, least: float) -> bool:
     """True when some column weighs more than `least`. The bias alone tells no candidate from another."""
-    return max(map(abs, learned.weights), default=0.0) > least
+    weights = learned.weights
+    return bool(weights) and (max(weights) > least or min(weights) < -least)

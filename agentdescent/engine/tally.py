@@ -22,7 +22,7 @@ def used(state: State, decided: Decided, tokens: int) -> State:
     command, sweep = decided.command, state.sweep
     if sweep is None or not isinstance(command, Rollout):
         return state
-    if command.purpose == "gate":
+    if command.purpose in ("gate", "audit"):
         gates = tuple(_gate(gate, tokens) if gate.subject == decided.subject else gate for gate in sweep.gates)
         return replace(state, sweep=replace(sweep, gates=gates))
     if command.purpose in ("rebase", "conflict", "tournament"):

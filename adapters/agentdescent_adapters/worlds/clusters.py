@@ -1,12 +1,15 @@
 """The world *clusters* and its relatives: tasks fail in groups, and one useful rule mends most of a group.
 
 Each held-out task is in cluster k of 10 with probability proportional to 1/k and solved at the start with probability
-0.3. A train task always fails until a rule made for it is tried. A proposal is made for a cluster drawn with
-probability proportional to 1/k times the share of its held-out tasks that the artifact leaves unsolved. With
-probability `useful` it solves each unsolved task of that cluster with probability 0.8 and loses each solved task
-anywhere with probability 0.02; a useless one loses each with probability 0.05. Self-verify, which tries the rule on the
-train task it was made for, passes a useful one with probability 0.8 and a useless one with 0.1. A call costs
-lognormal(ln 1800, 0.4) tokens, at most 10,000, a proposal 1.4 times that.
+0.3. Train tasks are spread over the clusters by the same law. A train task always fails until a rule made for it is
+tried, and a proposal is for the cluster of its train task. With probability `useful` it solves each unsolved task of
+that cluster with probability 0.8 and loses each solved task anywhere with probability 0.02; a useless one loses each
+with probability 0.05. Self-verify, which tries the rule on the train task it was made for, passes a useful one with
+probability 0.8 and a useless one with 0.1.
+
+In which cluster the next train task is, the sampling of the run decides: `Stakes(pending=0.0)`, by which a cluster is
+drawn in proportion to its train tasks times its share of held-out tasks that are not solved, is the law of the world,
+and what its clairvoyant follows. Round-robin goes on with clusters that have nothing left to mend.
 
 Everything is a function of (seed, artifact, task), and of the sample number for a proposal. A rule reads
 `mend 3 for train-7 (123)`, `stir ...` (useless) or `gem ...`; the rendering is executed rule by rule, in order.
@@ -18,41 +21,24 @@ other way round after `turning` proposals), *heavy* (Pareto costs), *faulty* (ca
 
 from __future__ import annotations
 
-import asyncio
-import math
 import re
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
 
 import msgspec
 
-from agentdescent.artifact.diff import digest
-from agentdescent.budget.tariff import Rate, Tariff
-from agentdescent.budget.usage import Usage
 from agentdescent.engine.draw import seeded
-from agentdescent.ports import Answer, CallFailed, Repeat, Task
+from agentdescent.ports import Task
+from agentdescent_adapters.worlds.calls import MILLION, Latency, WorldAgent, number
 
 CLUSTERS = 10
 SOLVED_AT_START = 0.3
 MENDS = 0.8
 LOSES = {"mend": 0.02, "gem": 0.02, "stir": 0.05}
 PASSES = {"mend": 0.8, "gem": 0.8, "stir": 0.1}
-MEDIAN_TOKENS = 1800
-SIGMA_TOKENS = 0.4
-PARETO_TOKENS, PARETO_SHAPE = 700, 1.5
-MOST_TOKENS = 10_000
-PROPOSAL_COSTS = 1.4
-_RULE = re.compile(r"^- (mend|gem|stir) (\d+) for (\S+) \((\d+)\)$", re.M)
+_GOLDEN = 0.6180339887498949
+_KEPT = 4_096
+_RULE = re.compile(r"- (mend|gem|stir) (\d+) for (\S+) \((\d+)\)")
 _TOTAL = sum(1 / k for k in range(1, CLUSTERS + 1))
-
-Kind: TypeAlias = Literal["mend", "gem", "stir"]
-
-
-class Rule(msgspec.Struct, frozen=True):
-    kind: str
-    cluster: int
-    made_for: str
-    number: int
 
 
 class Clusters(msgspec.Struct, frozen=True):
@@ -80,11 +66,6 @@ WORLDS: dict[str, Clusters] = {
 }
 
 
-def number(*parts: object) -> int:
-    """A key for draws that is a function of its parts."""
-    return int(digest("/".join(map(str, parts)).encode())[:15], 16)
-
-
 def drawn_cluster(u: float) -> int:
     """The cluster at the quantile `u` of the law 1/k."""
     left, cluster = u * _TOTAL, 0
@@ -96,130 +77,109 @@ def drawn_cluster(u: float) -> int:
 
 def cluster_tasks(seed: int, heldout: int = 40, train: int = 2_000) -> list[Task]:
     """Held-out tasks first, whose clusters are drawn by the world's law, then train tasks: use shuffle=False and
-    heldout_limit=`heldout`."""
+    heldout_limit=`heldout`. Train tasks follow the law as closely as whole tasks can, and so does every stretch of
+    them: their quantiles are multiples of the golden ratio from a drawn start."""
     draw = seeded(seed)
     tasks = []
     for i in range(heldout):
         cluster = drawn_cluster(draw("cluster", i))
         tasks.append(Task(f"held-{i}", f"cluster {cluster}", {"cluster": str(cluster)}))
-    return tasks + [Task(f"train-{i}", "a case") for i in range(train)]
+    start = draw("train-cluster", 0)
+    for i in range(train):
+        cluster = drawn_cluster((start + i * _GOLDEN) % 1.0)
+        tasks.append(Task(f"train-{i}", "a case", {"cluster": str(cluster)}))
+    return tasks
 
 
-class ClusterAgent:
-    """Answers `right` or `wrong`; with `latency(purpose, key) -> seconds` it takes that long on the running loop."""
+class ClusterAgent(WorldAgent):
+    """Answers `right` or `wrong`."""
 
-    repeat: Repeat = "free"
-    tariff = Tariff(
-        Rate(strict=True, bytes_per_token=64, ceiling=MOST_TOKENS),
-        Rate(strict=True, bytes_per_token=64, ceiling=round(MOST_TOKENS * PROPOSAL_COSTS)),
-    )
-
-    def __init__(
-        self, world: Clusters, tasks: Sequence[Task], latency: Callable[[str, int], float] | None = None
-    ) -> None:
-        self.name = f"clusters {world}"
+    def __init__(self, world: Clusters, tasks: Sequence[Task], latency: Latency | None = None) -> None:
+        heldout = [task for task in tasks if task.id.startswith("held-")]
+        super().__init__(
+            f"clusters {world}",
+            world.seed,
+            heldout,
+            latency,
+            heavy=world.heavy,
+            failing=world.failing,
+            hanging=world.hanging,
+        )
         self.world = world
-        self._draw = seeded(world.seed)
-        self._latency = latency
-        self._heldout = [task for task in tasks if task.cluster]
-        self._position = {task.id: position for position, task in enumerate(self._heldout)}
+        self._clusters = [task.cluster for task in heldout]
+        self._keys = [number(task.id) for task in heldout]
+        self._start = tuple(self._draw("start", key) < SOLVED_AT_START for key in self._keys)
         self._solved: dict[str, tuple[bool, ...]] = {}
-        self._attempts: dict[int, int] = {}
 
     # --- the truth ----------------------------------------------------------------------------------------------------
 
     def truth(self, rendered: str) -> tuple[bool, ...]:
         """Which held-out tasks an artifact solves, without noise; in the order of the tasks."""
-        found = self._solved.get(rendered)
-        if found is None:
-            rules = [Rule(kind, int(k), task, int(n)) for kind, k, task, n in _RULE.findall(rendered)]
-            found = tuple(self._executed(rules, task) for task in self._heldout)
-            if len(self._solved) > 2_048:
-                self._solved.clear()
-            self._solved[rendered] = found
+        known, lines = self._solved, []
+        rest: str | None = rendered
+        found = self._start
+        while rest is not None:  # back to the longest beginning that was executed before
+            seen = known.get(rest)
+            if seen is not None:
+                found = seen
+                break
+            head, newline, last = rest.rpartition("\n")
+            lines.append((rest, last))
+            rest = head if newline else None
+        if len(known) > _KEPT:
+            known.clear()
+        for text, line in reversed(lines):
+            found = known[text] = self._executed(found, line)
         return found
 
-    def _executed(self, rules: Sequence[Rule], task: Task) -> bool:
-        right = self._draw("start", number(task.id)) < SOLVED_AT_START
-        for rule in rules:
-            if not right:
-                mends = rule.kind == "gem" or (rule.kind == "mend" and rule.cluster == int(task.cluster))
-                right = mends and self._draw("mend", number(rule.number, task.id)) < MENDS
+    def _executed(self, solved: tuple[bool, ...], line: str) -> tuple[bool, ...]:
+        rule = _RULE.fullmatch(line)
+        if rule is None:
+            return solved
+        kind, cluster, _, rank = rule.groups()
+        draw, loses, everywhere = self._draw, LOSES[kind], kind == "gem"
+        mends = everywhere or kind == "mend"
+        after = []
+        for right, own, key in zip(solved, self._clusters, self._keys, strict=True):
+            if right:
+                after.append(draw(f"lose {rank}", key) >= loses)
             else:
-                right = self._draw("lose", number(rule.number, task.id)) >= LOSES[rule.kind]
-        return right
+                after.append(mends and (everywhere or own == cluster) and draw(f"mend {rank}", key) < MENDS)
+        return tuple(after)
 
-    def _outcome(self, rendered: str, task: Task) -> bool:
-        if task.cluster:
-            right = self.truth(rendered)[self._position[task.id]]
+    def true_scores(self, rendered: str) -> tuple[int, ...]:
+        return tuple(MILLION * right for right in self.truth(rendered))
+
+    # --- what it says -------------------------------------------------------------------------------------------------
+
+    def output(self, rendered: str, task: Task) -> str:
+        position = self._position.get(task.id)
+        if position is not None:
+            right = self.truth(rendered)[position]
         else:
-            made = [Rule(kind, int(k), name, int(n)) for kind, k, name, n in _RULE.findall(rendered) if name == task.id]
-            right = any(self._draw("verify", rule.number) < PASSES[rule.kind] for rule in made)
-        flipped = self.world.noise > 0 and self._draw("noise", number(rendered, task.id)) < self.world.noise
-        return right != flipped
+            right = f" for {task.id} (" in rendered and self._passes(rendered, task)
+        noise = self.world.noise
+        flipped = noise > 0 and self._draw("noise", number(rendered, task.id)) < noise
+        return "right" if right != flipped else "wrong"
 
-    def _proposal(self, rendered: str, task: Task, sample: int) -> str | None:
+    def _passes(self, rendered: str, task: Task) -> bool:
+        made = ((kind, rank) for kind, _, name, rank in _RULE.findall(rendered) if name == task.id)
+        return any(self._draw("verify", int(rank)) < PASSES[kind] for kind, rank in made)
+
+    def reply(self, rendered: str, task: Task, sample: int) -> str | None:
         world, key = self.world, number(rendered, task.id, sample)
-        solved = self.truth(rendered)
-        weights = [0.0] * CLUSTERS
-        for k in range(CLUSTERS):
-            members = [right for right, one in zip(solved, self._heldout, strict=True) if int(one.cluster) == k]
-            if members:
-                weights[k] = (1 - sum(members) / len(members)) / (k + 1)
-        left = self._draw("which", key) * sum(weights)
-        if sum(weights) == 0:
-            return None
-        cluster = 0
-        while cluster < CLUSTERS - 1 and left >= weights[cluster]:
-            left -= weights[cluster]
-            cluster += 1
         useful, size = world.useful, 1
         if world.turning is not None:
             size = 1 + int(self._draw("size", key) * 4)
             small = size <= 2
             useful = 0.5 if small == (sample < world.turning) else 0.1
-        kind: Kind = "mend" if self._draw("useful", key) < useful else "stir"
-        if self._draw("jewel", key) < world.jewels:
+        kind = "mend" if self._draw("useful", key) < useful else "stir"
+        if world.jewels and self._draw("jewel", key) < world.jewels:
             kind = "gem"
-        rule = f"{kind} {cluster} for {task.id} ({key % 10**9})"
+        rule = f"{kind} {task.cluster} for {task.id} ({key % 10**9})"
         if size == 1:
             return rule
         return "\n".join((f"add: {rule}", *(f"add: note {key % 10**9} {i}" for i in range(size - 1))))
-
-    # --- the ports ----------------------------------------------------------------------------------------------------
-
-    def tokens(self, purpose: str, key: int) -> int:
-        """What a call costs; at most 10,000."""
-        u = max(self._draw(f"{purpose}-u", key), 2.0**-53)
-        if self.world.heavy:
-            return round(min(float(MOST_TOKENS), PARETO_TOKENS * math.pow(u, -1 / PARETO_SHAPE)))
-        normal = math.sqrt(-2 * math.log(u)) * math.cos(2 * math.pi * self._draw(f"{purpose}-v", key))
-        return min(MOST_TOKENS, round(MEDIAN_TOKENS * math.exp(SIGMA_TOKENS * normal)))
-
-    async def solve(self, rendered: str, task: Task) -> Answer:
-        key = number(rendered, task.id)
-        usage = Usage(prompt=self.tokens("solve", key))
-        await self._take_time("solve", key, usage)
-        return Answer("right" if self._outcome(rendered, task) else "wrong", usage)
-
-    async def propose(self, rendered: str, task: Task, output: str, score: float, sample: int) -> Answer:
-        key = number(rendered, task.id, sample)
-        usage = Usage(prompt=round(self.tokens("propose", key) * PROPOSAL_COSTS))
-        await self._take_time("propose", key, usage)
-        return Answer(self._proposal(rendered, task, sample), usage)
-
-    async def _take_time(self, purpose: str, key: int, usage: Usage) -> None:
-        """Latency; and on a faulty world a failure or a hang, another draw for each time the same is asked."""
-        if self._latency is not None:
-            await asyncio.sleep(self._latency(purpose, key))
-        if not (self.world.failing or self.world.hanging):
-            return
-        attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
-        u = self._draw("fault", number(key, attempt))
-        if u < self.world.hanging:
-            await asyncio.Event().wait()
-        if u < self.world.hanging + self.world.failing:
-            raise CallFailed("provider", "scripted", usage)
 
 
 class Right:
