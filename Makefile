@@ -29,6 +29,7 @@ bench: $(VENV)/ready
 	$(BIN)/python -m bench.crash --kills 300
 	$(BIN)/python -m bench.schedule
 	$(BIN)/python -m bench.faults
+	$(BIN)/python -m bench.allocation
 	$(BIN)/python -m bench.economy
 	$(BIN)/python -m bench.cluster
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from agentdescent.allocation.config import ValueBudgetAllocator
 from agentdescent.job import Options
 from agentdescent.search.sampling import Stakes
+
+FUTILITY = 0.1
+"""Predicted probability of acceptance below which a gate is stopped, where that is tried."""
 
 
 class Change(NamedTuple):
@@ -46,6 +50,9 @@ BEST: Options = {
 SCREEN: Options = {**CLOCK, "self_verify": True, "screen": True, "curtail": True, "gate_order": "informative"}
 """What a useless proposal costs least with: verified, and hardly ever gated."""
 
+STOPPED: Options = {**BEST, "futility": FUTILITY}
+"""The best with gates stopped by prediction, whether or not that pays."""
+
 ON: tuple[Change, ...] = (
     Change("curtailment", "clock", {"curtail": True}),
     Change("gate order", "curtailment", {"gate_order": "informative"}),
@@ -56,6 +63,10 @@ ON: tuple[Change, ...] = (
     Change("fusion of 4", "clock", {"fusion": "union", "fusion_width": 4}),
     Change("fusion, adaptive", "clock", {"fusion": "union", "fusion_width": "adaptive"}),
     Change("stakes, pending", "fusion of 4", {"sampling": Stakes()}),
+    Change("tournament", "fusion of 4", {"tournament": True}),
+    Change("futility", "gate order", {"futility": FUTILITY}),
+    Change("allocator at verify", "screen", {"allocator": ValueBudgetAllocator(budget_start=2.0)}),
+    Change("allocator at gate", "clock", {"allocator": ValueBudgetAllocator(stages=("gate",), budget_start=2.0)}),
 )
 """One mechanism at a time, over the clock or over what it needs to do anything at all."""
 
@@ -70,7 +81,13 @@ OFF: tuple[Change, ...] = (
 )
 """One mechanism at a time taken away from the best."""
 
-ADDED: tuple[Change, ...] = ()
+ADDED: tuple[Change, ...] = (
+    Change("tournament", "best", {"tournament": True}),
+    Change("futility", "best", {"futility": FUTILITY}),
+    Change("allocator at verify", "best", {"allocator": ValueBudgetAllocator(budget_start=2.0)}),
+    Change("allocator at gate", "best", {"allocator": ValueBudgetAllocator(stages=("gate",), budget_start=2.0)}),
+    Change("allocator at finish", "best", {"allocator": ValueBudgetAllocator(stages=("finish",), budget_start=2.0)}),
+)
 """One mechanism at a time that the best does without."""
 
 

@@ -16,7 +16,9 @@ from agentdescent.engine.state import State, initial
 from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
 from agentdescent.engine.window import next_in_order
+from agentdescent.history.recall import Recall, observe
 from agentdescent.job import Options, prepare
+from agentdescent.merge.verdict import FutilityEvidence
 from agentdescent.ports import Item, Result, Retry
 from agentdescent_adapters.worlds.calls import Immediate
 from agentdescent_adapters.worlds.suite import Setting
@@ -31,7 +33,8 @@ _TEXTS = 64
 class Trial(NamedTuple):
     """`path`: after the start and after each commit, the tokens spent and the true quality. `tokens`, `calls`: charged;
     `made`: calls of the agent; `assumed`: tokens charged at a reservation. `useless`: commits that gained nothing in
-    truth. `won`, `lost`: true quality gained by commits, and given up with candidates that were judged futile."""
+    truth. `won`, `lost`: true quality gained by commits, and given up with candidates that were judged futile for good.
+    `recall`: what the log itself says of that."""
 
     path: tuple[tuple[int, float], ...]
     tokens: int
@@ -43,6 +46,7 @@ class Trial(NamedTuple):
     useless: int
     won: float
     lost: float
+    recall: Recall = Recall()
 
     def tokens_to(self, quality: float, never: int) -> int:
         """Tokens spent when the quality was reached first, at most `never`."""
@@ -70,8 +74,10 @@ class _Tally:
         self.gates: dict[int, float] = {}
         self.proposals = self.useless = self.commits = 0
         self.won = self.lost = 0.0
+        self.recall = Recall()
 
     def see(self, event: Event, before: State, after: State) -> None:
+        self.recall = observe(self.recall, event)
         match event:
             case Proposed():
                 self.proposals += 1
@@ -82,7 +88,8 @@ class _Tally:
                     self.gates[event.subject] = self._quality(render(after.spec.strategy, gate.entries))
             case Judged():
                 proposed = self.gates.pop(event.subject, None)
-                if proposed is not None and event.outcome == "futile":
+                stopped = isinstance(event.evidence, FutilityEvidence) and not event.evidence.split
+                if proposed is not None and stopped:
                     self.lost += max(0.0, proposed - self.path[-1][1])
             case Committed():
                 reached, had = self._head(after), self.path[-1][1]
@@ -172,4 +179,5 @@ def trial(
         tally.useless,
         tally.won,
         tally.lost,
+        tally.recall,
     )

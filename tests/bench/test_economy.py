@@ -133,7 +133,7 @@ def passing() -> dict[str, Any]:
                 "vs_clock_0.95": (0, 0.55, 1),
             },
             "faulty": {"uncharged_or_wasted": 0},
-            "jewel": {"lost_to_futility": 0.0},
+            "jewel": {"lost_to_futility": 0.1, "stated_recall_loss": (0.05, 0.1)},
         },
         "worst_world_hi": 1.1,
     }
