@@ -75,7 +75,7 @@ class Calls:
         self._open: dict[int, _Open] = {}  # in the order in which they were started, and so in that of their expiry
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._done: deque[tuple[int, Performed | BaseException]] = deque()
-        self._woken = False
+        self._parked = True  # whether the next answer has to wake the loop
         self._waiting: dict[int, tuple[asyncio.TimerHandle, Failed]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -121,6 +121,16 @@ class Calls:
         else:
             self._end(effect.decided.command.id, result)
 
+    def collect(self) -> bool:
+        """Deliver the answers that are there; False when there were none. From here on answers wake the loop."""
+        came = bool(self._done)
+        self._drain()
+        return came
+
+    def attend(self) -> None:
+        """Answers need not wake the loop: they will be collected before it waits again."""
+        self._parked = False
+
     def stop(self) -> None:
         """No call is repeated any more; one that waits for it has failed."""
         self._stopping = True
@@ -142,7 +152,7 @@ class Calls:
                     handle.cancel()
                 self._waiting.clear()
             self.stop()
-            self._drain()
+            self.collect()
             if self._timer is not None:
                 self._timer.cancel()
             tasks = tuple(self._tasks.values())
@@ -181,8 +191,8 @@ class Calls:
                 self._done.append((untold.pop(), result))
             except IndexError:
                 return
-            if not self._woken:
-                self._woken = True
+            if self._parked:
+                self._parked = False
                 self._post(self._drain)
 
         return tell
@@ -193,7 +203,7 @@ class Calls:
             self.loop.call_soon_threadsafe(callback, *arguments)
 
     def _drain(self) -> None:
-        self._woken = False
+        self._parked = True  # before looking: an answer that is not seen here sees this
         while self._done:
             self._end(*self._done.popleft())
 

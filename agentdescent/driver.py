@@ -286,7 +286,11 @@ class Run:
             self._waiter.set_result(None)
 
     async def _await_arrival(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self.calls.collect():
+            self.calls.attend()
+            return
         if not len(self.calls) and self._broken is None:
             raise IllegalEvent(f"nothing is running; answers {sorted(self._arrived)[:5]} may not be admitted")
         self._waiter = loop.create_future()
         await self._waiter
+        self.calls.attend()
