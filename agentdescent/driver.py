@@ -15,7 +15,7 @@ from agentdescent import vector
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
 from agentdescent.blocking import Cancellation
-from agentdescent.calls import Calls, Effect
+from agentdescent.calls import Calls
 from agentdescent.effects import Performer
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.decision import Wait, decide, halting
@@ -34,6 +34,7 @@ from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
 from agentdescent.engine.window import next_in_order, open_effects
 from agentdescent.errors import CorruptLog, ExecutorLost, IllegalEvent
+from agentdescent.inflight import Effect
 from agentdescent.ports import Executor, Item, Log, Result, Task
 from agentdescent.recovery import Observer, recover, to_go_on
 from agentdescent.wiring import Ports, sent_away
@@ -70,10 +71,10 @@ class Run:
         self.observers = tuple(observers)
         self.stop_when = stop_when
         self.cancellation = cancellation or Cancellation()
-        self.capacity = max_concurrency or spec.n_workers
         self.tasks = tasks
         self.performer = Performer(self.ports, tasks, spec.strategy)
-        self.calls = Calls(self.performer, deadline, self._arrive, self._lost, executor)
+        capacity = max_concurrency or spec.n_workers
+        self.calls = Calls(self.performer, deadline, capacity, self._arrive, self._lost, executor)
         self.state = recover(spec, setup, log, recovered)
         self.draw = seeded(self.state.spec.seed)
         self._caps = spec.caps
@@ -170,10 +171,9 @@ class Run:
     def _give_up_pending(self) -> None:
         """Nothing that costs starts any more; what was decided and never started costs nothing."""
         self._durable = 0
-        self.calls.stop()
-        while self._pending:
-            ident = self._pending.popleft().decided.command.id
+        for ident in (*self.calls.stop(), *(effect.decided.command.id for effect in self._pending)):
             self._arrived[ident] = Abandoned(ident, started=False)
+        self._pending.clear()
 
     # --- going on after a crash or an end ----------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class Run:
         return self.ports.repeat == "free" and bool(self._pending) and self._pending[0].mode != "inline"
 
     def _may_start(self, effect: Effect) -> bool:
-        return effect.mode == "inline" or len(self.calls) < self.capacity
+        return effect.mode == "inline" or not self.calls.full
 
     def _lost(self, error: ExecutorLost) -> None:
         self._broken = error
