@@ -6,6 +6,10 @@ cancelled task; a second answer, and one that comes late, is dropped: the effect
 
 A call that the agent says was not billed and may be repeated (`CallFailed.retry_after`) is repeated within the same
 deadline, until the run is told to stop.
+
+Free calls in threads are handed over a little beyond the capacity, so that a thread that has ended one begins the next
+without waiting for the loop. One that no thread has taken has not begun: its deadline does not run, and a stop gives it
+back.
 """
 
 from __future__ import annotations
@@ -15,33 +19,18 @@ import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 from agentdescent.effects import Performed, Performer, failure
-from agentdescent.engine.event import Decided, Failed
+from agentdescent.engine.event import Failed
 from agentdescent.errors import ExecutorLost
+from agentdescent.inflight import Effect, Open
 from agentdescent.ports import Executor, Item, Result, Retry
 from agentdescent.threads import Threads
-from agentdescent.wiring import Mode
 
 PATIENCE = 1.0
 """Seconds that cancelled calls are given to end when a run is given up."""
 PAUSE = 0.1
 """Seconds before a call is repeated, at least: a port that always says `retry_after=0` is not called without end."""
-
-
-class Effect(NamedTuple):
-    """A decided command, with all that performing it needs, and how it is called."""
-
-    decided: Decided
-    item: Item
-    mode: Mode
-
-
-class _Open(NamedTuple):
-    effect: Effect
-    began: float
-    expires: float
 
 
 def _settle(future: asyncio.Future[Performed], result: Performed | BaseException) -> None:
@@ -61,6 +50,7 @@ class Calls:
         self,
         performer: Performer,
         deadline: float,
+        capacity: int,
         arrive: Callable[[Effect, Result, float], None],
         lost: Callable[[ExecutorLost], None],
         executor: Executor | None,
@@ -69,22 +59,32 @@ class Calls:
         self._deadline = deadline
         self._arrive = arrive
         self._lost = lost
-        self._threads: Threads[Performed] = Threads()
+        self._threads: Threads[Performed] = Threads(capacity, self._begins)
         self._executor = executor
+        ports = performer.ports
+        plain = executor is None and (ports.solve_mode, ports.propose_mode) == ("thread", "thread")
+        self._capacity = self._room = capacity
+        self._ahead = max(1, capacity // 4) if plain and ports.repeat == "free" and ports.reward_mode != "async" else 0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._open: dict[int, _Open] = {}  # in the order in which they were started, and so in that of their expiry
+        self._open: dict[int, Open] = {}  # in the order in which they are begun, and so in that of their expiry
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._done: deque[tuple[int, Performed | BaseException]] = deque()
-        self._woken = False
-        self._waiting: dict[int, tuple[asyncio.TimerHandle, Failed]] = {}
+        self._parked = True  # whether the next answer has to wake the loop
+        self._waiting: dict[int, asyncio.TimerHandle] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._stopping = False
         self._closing = False
         self._deployed = False
 
     def __len__(self) -> int:
-        """Effects in flight."""
+        """Effects in flight, and handed over to be."""
         return len(self._open)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more calls may be started now. Nothing is handed over ahead before a thread has given an answer,
+        nor when one has given an awaitable: that call goes on while its thread takes the next."""
+        return len(self._open) >= self._room
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         """From here on calls are made, and repeated."""
@@ -105,29 +105,40 @@ class Calls:
         return self._loop
 
     def start(self, effect: Effect) -> None:
-        began = self.loop.time()
-        result: Performed | None = None
-        if effect.mode == "inline":
-            result = self.performer.call(effect.item)
-            if isinstance(result, tuple) and not isinstance(result, Retry):
-                self._arrive(effect, result, self.loop.time() - began)
-                return
-        expires = began + self._deadline
-        self._open[effect.decided.command.id] = _Open(effect, began, expires)
+        ident = effect.decided.command.id
+        queued = effect.mode == "thread" and self._executor is None
+        self._open[ident] = Open(effect, None if queued else self.loop.time())
         if self._timer is None:
-            self._timer = self.loop.call_at(expires, self._expire)
-        if result is None:
-            self._begin(effect)
-        else:
-            self._end(effect.decided.command.id, result)
+            self._timer = self.loop.call_later(self._deadline, self._expire)
+        self._begin(effect)
 
-    def stop(self) -> None:
-        """No call is repeated any more; one that waits for it has failed."""
+    def collect(self) -> bool:
+        """Deliver the answers that are there; False when there were none. From here on answers wake the loop."""
+        came = bool(self._done)
+        self._drain()
+        return came
+
+    def attend(self) -> None:
+        """Answers need not wake the loop: they will be collected before it waits again."""
+        self._parked = False
+
+    def stop(self) -> list[int]:
+        """No call is repeated any more; one that waits for it has failed. The commands that have not begun and never
+        will, oldest first."""
         self._stopping = True
         waiting, self._waiting = self._waiting, {}
-        for ident, (handle, failed) in waiting.items():
+        for handle in waiting.values():
             handle.cancel()
-            self._end(ident, (failed, ""))
+        unbegun = list[int]()
+        recalled = self._threads.recall() if self.performer.ports.repeat == "free" else []
+        for ident in (*waiting, *recalled):
+            call = self._open.get(ident)
+            if call is not None and call.again is not None:
+                self._end(ident, call.again)
+            elif call is not None:
+                del self._open[ident]
+                unbegun.append(ident)
+        return unbegun
 
     async def close(self) -> None:
         """Answers that are there are delivered; calls that are not answered are given up.
@@ -137,12 +148,8 @@ class Calls:
         """
         self._closing = True
         try:
-            if self.performer.ports.repeat == "free":
-                for handle, _ in self._waiting.values():
-                    handle.cancel()
-                self._waiting.clear()
             self.stop()
-            self._drain()
+            self.collect()
             if self._timer is not None:
                 self._timer.cancel()
             tasks = tuple(self._tasks.values())
@@ -181,8 +188,8 @@ class Calls:
                 self._done.append((untold.pop(), result))
             except IndexError:
                 return
-            if not self._woken:
-                self._woken = True
+            if self._parked:
+                self._parked = False
                 self._post(self._drain)
 
         return tell
@@ -193,7 +200,7 @@ class Calls:
             self.loop.call_soon_threadsafe(callback, *arguments)
 
     def _drain(self) -> None:
-        self._woken = False
+        self._parked = True  # before looking: an answer that is not seen here sees this
         while self._done:
             self._end(*self._done.popleft())
 
@@ -234,44 +241,58 @@ class Calls:
         return await result if inspect.isawaitable(result) else result
 
     def _end(self, ident: int, result: Performed | BaseException) -> None:
-        found = self._open.get(ident)
-        if found is None:  # answered before, or too late
+        call = self._open.get(ident)
+        if call is None:  # answered before, or too late
             return
-        command = found.effect.decided.command
         if isinstance(result, ExecutorLost):
             del self._open[ident]
             self._lost(result)
             return
         if isinstance(result, BaseException):
-            result = failure(command, result), ""
+            result = failure(call.effect.decided.command, result), ""
         elif isinstance(result, Retry):
             if self._closing and self.performer.ports.repeat == "free":
                 return  # given up, to be called again by whoever goes on
-            after = max(PAUSE, result.after)
-            if not self._stopping and self.loop.time() + after < found.expires:
-                handle = self.loop.call_later(after, self._again, ident)
-                self._waiting[ident] = handle, result.failed
+            after, now = max(PAUSE, result.after), self.loop.time()
+            if not self._stopping and now + after < self._expiry(call, now):
+                call.again = result
+                self._waiting[ident] = self.loop.call_later(after, self._again, ident)
                 return
             result = result.failed, ""
         elif not isinstance(result, tuple):
+            self._ahead, self._room = 0, self._capacity
             self._spawn(ident, result)
             return
+        self._room = self._capacity + self._ahead
+        self._close(ident, call, result)
+
+    def _close(self, ident: int, call: Open, result: Result) -> None:
         del self._open[ident]
-        self._arrive(found.effect, result, self.loop.time() - found.began)
+        self._arrive(call.effect, result, 0.0 if call.began is None else self.loop.time() - call.began)
+
+    def _begins(self, ident: int) -> bool:
+        """In its thread."""
+        call = self._open.get(ident)
+        if call is not None and call.began is None:
+            call.began = self.loop.time()
+        return call is not None
 
     def _again(self, ident: int) -> None:
         del self._waiting[ident]
         self._begin(self._open[ident].effect)
 
+    def _expiry(self, call: Open, now: float) -> float:
+        return (now if call.began is None else call.began) + self._deadline
+
     def _expire(self) -> None:
         now, self._timer = self.loop.time(), None
-        for ident, found in tuple(self._open.items()):
-            if found.expires > now:
-                self._timer = self.loop.call_at(found.expires, self._expire)
+        for ident, call in tuple(self._open.items()):
+            expiry = self._expiry(call, now)
+            if expiry > now:
+                self._timer = self.loop.call_at(expiry, self._expire)
                 break
-            del self._open[ident]
+            self._threads.leave(ident)
             task = self._tasks.get(ident)
             if task is not None:
                 task.cancel()
-            result = Failed(ident, "timeout", f"no answer within {self._deadline:g} s"), ""
-            self._arrive(found.effect, result, self.loop.time() - found.began)
+            self._close(ident, call, (Failed(ident, "timeout", f"no answer within {self._deadline:g} s"), ""))

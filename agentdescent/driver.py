@@ -15,7 +15,7 @@ from agentdescent import vector
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
 from agentdescent.blocking import Cancellation
-from agentdescent.calls import Calls, Effect
+from agentdescent.calls import Calls
 from agentdescent.effects import Performer
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.decision import Wait, decide, halting
@@ -34,6 +34,7 @@ from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
 from agentdescent.engine.window import next_in_order, open_effects
 from agentdescent.errors import CorruptLog, ExecutorLost, IllegalEvent
+from agentdescent.inflight import Effect
 from agentdescent.own import Elder, injected
 from agentdescent.ports import Executor, Item, Log, Result, Task
 from agentdescent.recovery import Observer, recover, to_go_on
@@ -73,10 +74,10 @@ class Run:
         self.observers = tuple(observers)
         self.stop_when = stop_when
         self.cancellation = cancellation or Cancellation()
-        self.capacity = max_concurrency or spec.n_workers
         self.tasks = tasks
         self.performer = Performer(self.ports, tasks, spec.strategy)
-        self.calls = Calls(self.performer, deadline, self._arrive, self._lost, executor)
+        capacity = max_concurrency or spec.n_workers
+        self.calls = Calls(self.performer, deadline, capacity, self._arrive, self._lost, executor)
         self.policy = injected(allocator, spec.allocator)
         self._elder = self.policy if isinstance(self.policy, Elder) else None
         self.state = recover(spec, setup, log, recovered, None if self._elder is None else self._elder.recall)
@@ -177,10 +178,9 @@ class Run:
     def _give_up_pending(self) -> None:
         """Nothing that costs starts any more; what was decided and never started costs nothing."""
         self._durable = 0
-        self.calls.stop()
-        while self._pending:
-            ident = self._pending.popleft().decided.command.id
+        for ident in (*self.calls.stop(), *(effect.decided.command.id for effect in self._pending)):
             self._arrived[ident] = Abandoned(ident, started=False)
+        self._pending.clear()
 
     # --- going on after a crash or an end ----------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Run:
         return self.ports.repeat == "free" and bool(self._pending) and self._pending[0].mode != "inline"
 
     def _may_start(self, effect: Effect) -> bool:
-        return effect.mode == "inline" or len(self.calls) < self.capacity
+        return effect.mode == "inline" or not self.calls.full
 
     def _lost(self, error: ExecutorLost) -> None:
         self._broken = error
@@ -293,7 +293,11 @@ class Run:
             self._waiter.set_result(None)
 
     async def _await_arrival(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self.calls.collect():
+            self.calls.attend()
+            return
         if not len(self.calls) and self._broken is None:
             raise IllegalEvent(f"nothing is running; answers {sorted(self._arrived)[:5]} may not be admitted")
         self._waiter = loop.create_future()
         await self._waiter
+        self.calls.attend()

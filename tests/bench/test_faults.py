@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from agentdescent import MemoryLog, Usage
-from agentdescent.calls import Calls, Effect
+from agentdescent.calls import Calls
 from agentdescent.driver import Run
 from agentdescent.engine import answer
 from agentdescent.engine.event import Failed, Outcome
+from agentdescent.inflight import Effect
 from agentdescent.ports import Result
 from agentdescent.record import replace
 from bench import faults
