@@ -62,9 +62,11 @@ class Calls:
         self._threads: Threads[Performed] = Threads(capacity, self._begins)
         self._executor = executor
         ports = performer.ports
-        plain = executor is None and (ports.solve_mode, ports.propose_mode) == ("thread", "thread")
+        modes = (ports.solve_mode, ports.propose_mode)
+        scored = all(one is None or one.mode != "async" for one in (ports.reward, ports.oracle))
+        plain = executor is None and modes == ("thread", "thread") and scored
         self._capacity = self._room = capacity
-        self._ahead = max(1, capacity // 4) if plain and ports.repeat == "free" and ports.reward_mode != "async" else 0
+        self._ahead = max(1, capacity // 4) if plain and ports.repeat == "free" else 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._open: dict[int, Open] = {}  # in the order in which they are begun, and so in that of their expiry
         self._tasks: dict[int, asyncio.Task[None]] = {}

@@ -219,7 +219,7 @@ def of(result: EvolutionResult, *kinds: type[Event]) -> list[Any]:
 def test_free_calls_wait_in_line_and_no_more_run_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
     threads, result, _ = run(monkeypatch, lambda number: 1.0 + number % 5, Agent())
     assert (threads.most, threads.most_waiting) == (8, 2)
-    assert len(threads.begun) == result.budget.spent.calls > 250
+    assert len(threads.begun) == result.spend.total.calls > 250
 
 
 def test_charged_calls_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_a_stop_gives_back_what_waits_in_line(monkeypatch: pytest.MonkeyPatch, r
     threads, result, _ = run(monkeypatch, naps, Agent(), cancellation=stop, **limits)
     assert result.stop_reason == reason
     assert len(threads.recalled) == 2
-    assert len(threads.begun) == threads.interrupted == result.budget.spent.calls
+    assert len(threads.begun) == threads.interrupted == result.spend.total.calls
     answered = {event.id for event in of(result, RolledOut, Proposed)}
     abandoned = {event.id for event in of(result, Abandoned) if not event.started}
     assert answered == set(threads.begun)
