@@ -52,7 +52,7 @@ class Options(TypedDict, total=False):
 
     Meaning, recorded in the log: `seed` [0], `n_workers` [4], `asynchronous` [False: rounds with a merge after each;
     True: workers never wait for one another], `thrifty` [False; True: what makes a commit cheap is on unless it is
-    given: screen, sampling by stakes, 10 samples a rollout, adaptive width], `stop_on_diminishing_returns` (True, or a
+    given, see THRIFTY], `stop_on_diminishing_returns` (True, or a
     DiminishingReturns) [False], `governor` (a BudgetGovernor, in place of the options that it holds), `allocator` (a
     record, or an object of one's own, see allocation.AllocatorPolicy) [None], `selection`, what a turn starts from
     [SingleHead()], and every other field of Spec.
@@ -135,7 +135,13 @@ class Options(TypedDict, total=False):
 
 _RENAMED = {"target_reward": "target", "stop_on_diminishing_returns": "diminishing_returns"}
 
-THRIFTY: dict[str, Any] = {"screen": True, "sampling": Stakes(), "samples": 10, "fusion_width": "adaptive"}
+THRIFTY: dict[str, Any] = {
+    "screen": True,
+    "sampling": Stakes(),
+    "samples": 10,
+    "fusion_width": "adaptive",
+    "futility": 0.2,
+}
 """What `thrifty=True` sets where it is not given: the choices that bench.economy found to save most tokens."""
 
 

@@ -12,7 +12,7 @@ from agentdescent.allocation.config import ValueBudgetAllocator
 from agentdescent.job import Options
 from agentdescent.search.sampling import Stakes
 
-FUTILITY = 0.1
+FUTILITY = 0.2
 """Predicted probability of acceptance below which a gate is stopped, where that is tried."""
 
 
@@ -42,23 +42,21 @@ BEST: Options = {
     "fusion": "union",
     "gate_order": "informative",
     "sampling": Stakes(),
-    "samples": 4,
+    "samples": 10,
     "fusion_width": "adaptive",
+    "futility": FUTILITY,
 }
-"""Everything that was found to pay."""
+"""Everything that was found to pay: with `self_verify`, what `thrifty=True` sets."""
 
 SCREEN: Options = {**CLOCK, "self_verify": True, "screen": True, "curtail": True, "gate_order": "informative"}
 """What a useless proposal costs least with: verified, and hardly ever gated."""
-
-STOPPED: Options = {**BEST, "futility": FUTILITY}
-"""The best with gates stopped by prediction, whether or not that pays."""
 
 ON: tuple[Change, ...] = (
     Change("curtailment", "clock", {"curtail": True}),
     Change("gate order", "curtailment", {"gate_order": "informative"}),
     Change("self-verify, without screen", "clock", {"self_verify": True}),
     Change("screen", "clock", {"self_verify": True, "screen": True}),
-    Change("samples", "screen", {"samples": 4}),
+    Change("samples", "screen", {"samples": 10}),
     Change("4 workers", "clock", {"n_workers": 4}),
     Change("fusion of 4", "clock", {"fusion": "union", "fusion_width": 4}),
     Change("fusion, adaptive", "clock", {"fusion": "union", "fusion_width": "adaptive"}),
@@ -78,12 +76,12 @@ OFF: tuple[Change, ...] = (
     Change("fusion", "best", {"fusion": "none", "fusion_width": 1}),
     Change("fusion, adaptive", "best", {"fusion_width": 4}),
     Change("stakes, pending", "best", {"sampling": Stakes(pending=0.0)}),
+    Change("futility", "best", {"futility": 0.0}),
 )
 """One mechanism at a time taken away from the best."""
 
 ADDED: tuple[Change, ...] = (
     Change("tournament", "best", {"tournament": True}),
-    Change("futility", "best", {"futility": FUTILITY}),
     Change("allocator at verify", "best", {"allocator": ValueBudgetAllocator(budget_start=2.0)}),
     Change("allocator at gate", "best", {"allocator": ValueBudgetAllocator(stages=("gate",), budget_start=2.0)}),
     Change("allocator at finish", "best", {"allocator": ValueBudgetAllocator(stages=("finish",), budget_start=2.0)}),

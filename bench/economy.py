@@ -26,7 +26,7 @@ from agentdescent.history.recall import interval, pooled
 from agentdescent.job import Options
 from agentdescent_adapters.worlds.clairvoyant import Known
 from bench import harness
-from bench.arms import ADDED, BEST, CLOCK, OFF, ON, SCREEN, STOPPED, Change, options_of
+from bench.arms import ADDED, BEST, CLOCK, OFF, ON, SCREEN, Change, options_of
 from bench.cells import MEASURES, Cells, value
 from bench.figures import ratio
 from bench.trial import Trial
@@ -65,8 +65,6 @@ class Main:
         arms: dict[str, Options] = {"clock": CLOCK, "best": BEST}
         if world == "barren":
             arms["screen"] = SCREEN
-        if world == "jewel":
-            arms["stopped"] = STOPPED
         self._cells = {name: cells.arm(world, options, seeds, until) for name, options in arms.items()}
         self._known = cells.clairvoyant(world, seeds, 1.0 if until is None else until)
 
@@ -114,9 +112,8 @@ class Main:
             case "faulty":
                 return {"uncharged_or_wasted": max(abs(run.calls - run.made) for run in (*clock, *best))}
             case "jewel":
-                stopped = self.runs["stopped"]
-                stated = pooled(run.recall for run in stopped)
-                return {"lost_to_futility": lost_share(stopped), "stated_recall_loss": interval(stated)}
+                stated = pooled(run.recall for run in best)
+                return {"lost_to_futility": lost_share(best), "stated_recall_loss": interval(stated)}
             case _:
                 return {}
 
