@@ -146,15 +146,12 @@ class Run:
         if isinstance(event, Decided):
             self._pending.append(self._effect(event))
         elif isinstance(event, Started):
-            self._meet_train_tasks()
+            self.performer.begin(self.state.split.train)
             self.calls.deploy()
         if halting(self.state) is not None:
             self._give_up_pending()
         for observer in self.observers:
             observer(event, self.state)
-
-    def _meet_train_tasks(self) -> None:
-        self.performer.begin(self.state.split.train)
 
     def _admissible(self, wait: Wait) -> Outcome | Abandoned | None:
         """The first of the answers that came which may be folded."""
@@ -188,7 +185,7 @@ class Run:
         state = self.state
         if not state.started:
             return
-        self._meet_train_tasks()
+        self.performer.begin(self.state.split.train)
         for event in to_go_on(state, self._caps):
             self._record(event)
         if self.state.stopped is None:

@@ -148,15 +148,21 @@ def ablation(cells: Cells, mains: Mapping[str, Main], seeds: int) -> dict[str, d
         main, runs = mains[world], cell.runs()
         found[table, change.name, world] = runs
         without = _without(main, found, change)[: len(runs)]
-        target = main.targets[0]
         row = tables[table].setdefault(change.name, {"over": change.over})
-        row[world] = ratio(main.values(runs, target), main.values(without, target))
+        for target in _targets(main):
+            name = world if target == main.targets[0] else f"{world}_{target:.2f}"
+            row[name] = ratio(main.values(runs, target), main.values(without, target))
         harness.progress(f"{table} {change.name}, {world}: {row[world]}")
     return tables
 
 
+def _targets(main: Main) -> tuple[float | None, ...]:
+    """The first; in *clusters* also the last, before which what learns has little to go by."""
+    return (main.targets[0], main.targets[-1]) if main.world == "clusters" else main.targets[:1]
+
+
 def _until(main: Main) -> float | None:
-    return main.targets[0]
+    return _targets(main)[-1]
 
 
 def _without(main: Main, found: Mapping[tuple[str, str, str], list[Trial]], change: Change) -> list[Trial]:

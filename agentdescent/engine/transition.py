@@ -33,13 +33,15 @@ from agentdescent.engine.event import (
     Started,
     Stopped,
 )
-from agentdescent.engine.merge_facts import committed, decided_gate, decided_measure, gate_opened, judged
+from agentdescent.engine.measuring import decided_measure
+from agentdescent.engine.merge_facts import committed, decided_gate, gate_opened, judged
 from agentdescent.engine.path import gate_cost, sizes_of, test_cost
 from agentdescent.engine.population import dev_head
+from agentdescent.engine.retirement import revived
 from agentdescent.engine.scoring import asked_anew, decided_score, hold_test, test_probe
 from agentdescent.engine.spend_facts import decided_bout, merge_skipped
 from agentdescent.engine.state import Head, State
-from agentdescent.engine.turn import decided_propose, decided_turn, decided_verify, revived, skipped
+from agentdescent.engine.turn import decided_propose, decided_turn, decided_verify, skipped
 from agentdescent.engine.window import put
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.probe import Probe

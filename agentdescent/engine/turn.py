@@ -19,6 +19,7 @@ from agentdescent.engine.event import (
 from agentdescent.engine.flow import turn_began, turn_ended
 from agentdescent.engine.path import propose_estimate
 from agentdescent.engine.population import picked, train_scored
+from agentdescent.engine.retirement import in_vain, put_worker, retire, tried
 from agentdescent.engine.state import RETIRE_AFTER, Stage, State, Worker, quiet_merges
 from agentdescent.engine.tasking import task_taken, task_tried
 from agentdescent.engine.width import card_waits
@@ -28,10 +29,6 @@ from agentdescent.merge.sweep import open_cards
 from agentdescent.merge.verdict import FailureEvidence
 from agentdescent.record import replace
 from agentdescent.search.advantage import observe as compare
-
-
-def put_worker(state: State, index: int, worker: Worker) -> vector.Vector[Worker]:
-    return vector.put(state.workers, index, worker)
 
 
 def _not_ready(state: State, index: int) -> tuple[int, ...]:
@@ -190,7 +187,7 @@ def propose_failed(state: State, index: int, attempt: int, why: FailureEvidence 
 def turn_over(state: State, index: int, worker: Worker, *, brought: bool = False) -> State:
     """The turn in this lane is done; what it proposed, if anything, is a card (`brought`) or closed."""
     expected = state.expected if worker.path == NOTHING else subtract(state.expected, worker.path)
-    stage: Stage = "idle" if _in_vain(state, index) < RETIRE_AFTER else "retired"
+    stage: Stage = "idle" if in_vain(state, index) < RETIRE_AFTER else "retired"
     rested = replace(worker, stage=stage, path=NOTHING, subject=-1, card=None, failure=None)
     state = replace(state, workers=put_worker(state, index, rested), ready=_not_ready(state, index), expected=expected)
     return _lane_free(state, index, brought=brought)
@@ -211,60 +208,14 @@ def _lane_free(state: State, index: int, *, brought: bool) -> State:
     return replace(state, flow=turn_ended(state.flow, index, brought=brought, retired=retired))
 
 
-def _in_vain(state: State, index: int) -> int:
-    """Of the worker whose lane this is: kept in its first lane."""
-    return vector.get(state.workers, index % state.spec.n_workers).in_vain
-
-
-def _tried(state: State, index: int, in_vain: int) -> State:
-    home = index % state.spec.n_workers
-    worker = vector.get(state.workers, home)
-    return (
-        state
-        if worker.in_vain == in_vain
-        else replace(state, workers=put_worker(state, home, replace(worker, in_vain=in_vain)))
-    )
-
-
 def rollout_given_up(state: State, index: int) -> State:
     """The turn ends without a rollout; a worker for which none has ever worked gives up in the end, in all lanes."""
-    before = _in_vain(state, index)
+    before = in_vain(state, index)
     if before >= 0:
-        state = _tried(state, index, before + 1)
+        state = tried(state, index, before + 1)
     if before + 1 == RETIRE_AFTER:
-        state = _retire(state, index % state.spec.n_workers)
+        state = retire(state, index % state.spec.n_workers)
     return turn_over(state, index, vector.get(state.workers, index))
-
-
-def _retire(state: State, home: int) -> State:
-    """The lanes that are idle now; the others follow when their turns are over."""
-    n, flow, workers = state.spec.n_workers, state.flow, state.workers
-    gone = tuple(lane for lane in flow.idle if lane % n == home)
-    for lane in gone:
-        workers = vector.put(workers, lane, replace(vector.get(workers, lane), stage="retired"))
-    left = tuple(lane for lane in flow.idle if lane % n != home)
-    return replace(
-        state,
-        workers=workers,
-        flow=replace(flow, idle=left, retired=flow.retired + len(gone)),
-        health=replace(state.health, retired=state.health.retired + 1),
-    )
-
-
-def revived(state: State) -> State:
-    """Workers that gave up may try again."""
-    workers, flow = tuple(vector.items(state.workers)), state.flow
-    back = tuple(index for index, worker in enumerate(workers) if worker.stage == "retired")
-    if flow.retired:
-        flow = replace(flow, idle=(*flow.idle, *back), retired=0)
-    return replace(
-        state,
-        health=replace(state.health, retired=0),
-        flow=flow,
-        workers=vector.pack(
-            replace(w, stage="idle" if w.stage == "retired" else w.stage, in_vain=min(w.in_vain, 0)) for w in workers
-        ),
-    )
 
 
 def verify_given_up(state: State, index: int, worker: Worker) -> State:
@@ -291,8 +242,8 @@ def proposed(state: State, event: Proposed, index: int) -> State:
 def turn_scored(state: State, event: RolledOut, index: int, command: Rollout, bar: int) -> State:
     worker = vector.get(state.workers, index)
     state = train_scored(state, worker.copy or state.head.version, state.position[command.task], event.score)
-    if _in_vain(state, index) >= 0:
-        state = _tried(state, index, -1)
+    if in_vain(state, index) >= 0:
+        state = tried(state, index, -1)
         worker = vector.get(state.workers, index)
     state = task_tried(state, command.task, event.score)
     compared: float | None = None
