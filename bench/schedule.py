@@ -11,7 +11,7 @@ workers, rounds and continuous, screened by self-verify. Compared with one worke
 *The log does not know latencies*: one digest of the ordered log for 50 assignments of latencies.
 
 *Real threads*: a blocking agent of 20 ms, 64 workers, rollouts a second over 64 / 20 ms, in the order that is the
-default, where calls are decided ahead and handed over ahead. Beside it the same as answers arrive, where a worker's next
+default, where calls are decided and handed over ahead. Beside it the same as answers arrive, where a worker's next
 call is decided only after its last one; and what bare threads that hand each other the same calls come to on this
 machine, without an engine.
 
