@@ -163,7 +163,7 @@ def skipped(state: State, event: Skipped) -> State:
         workers=put_worker(state, index, replace(worker, stage="idle", subject=-1, card=None)),
         ready=_not_ready(state, index),
     )
-    return _with_card(_lane_free(state, index, brought=True), worker.card, verifying=False)
+    return _with_card(_lane_free(state, index, brought=worker.card), worker.card, verifying=False)
 
 
 def _worker_of(state: State, subject: int) -> tuple[int, Worker]:
@@ -190,7 +190,7 @@ def turn_over(state: State, index: int, worker: Worker, *, brought: bool = False
     stage: Stage = "idle" if in_vain(state, index) < RETIRE_AFTER else "retired"
     rested = replace(worker, stage=stage, path=NOTHING, subject=-1, card=None, failure=None)
     state = replace(state, workers=put_worker(state, index, rested), ready=_not_ready(state, index), expected=expected)
-    return _lane_free(state, index, brought=brought)
+    return _lane_free(state, index, brought=worker.card if brought else None)
 
 
 def sample_again(state: State, index: int, worker: Worker) -> State:
@@ -199,13 +199,13 @@ def sample_again(state: State, index: int, worker: Worker) -> State:
     return replace(state, workers=put_worker(state, index, again))
 
 
-def _lane_free(state: State, index: int, *, brought: bool) -> State:
-    if brought:
-        state = card_waits(state)
+def _lane_free(state: State, index: int, *, brought: Card | None) -> State:
+    if brought is not None:
+        state = card_waits(state, brought)
     if state.spec.schedule == "rounds":
         return state
     retired = vector.get(state.workers, index).stage == "retired"
-    return replace(state, flow=turn_ended(state.flow, index, brought=brought, retired=retired))
+    return replace(state, flow=turn_ended(state.flow, index, brought=brought is not None, retired=retired))
 
 
 def rollout_given_up(state: State, index: int) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentdescent.artifact.diff import contradict
 from agentdescent.budget.governor import Purpose
 from agentdescent.budget.usage import NOTHING, Amount, add
 from agentdescent.engine.clusters import unsolved
@@ -26,7 +27,7 @@ def wide_enough(state: State, cards: tuple[Card, ...]) -> bool:
     if not any(weights):
         return True
     left, solved = unsolved(state.clusters, state.head.scores), state.head.scores.total
-    clusters = [state.clusters.of[card.task] for card in cards]
+    clusters = _clusters(state, cards)
     gain = gains(state.yields, left, solved, clusters)[-1]
     more = marginal(state.yields, left, solved, clusters, weights)
     card = _units(_used(state, ("rollout", "propose", "verify"))) / max(1, state.yields.cards)
@@ -42,11 +43,22 @@ def chunks(state: State, cards: tuple[Card, ...]) -> tuple[tuple[Card, ...], ...
         return (cards,)
     if width == "adaptive":
         left, solved = unsolved(state.clusters, state.head.scores), state.head.scores.total
-        expected = gains(state.yields, left, solved, [state.clusters.of[card.task] for card in cards])
+        expected = gains(state.yields, left, solved, _clusters(state, cards))
         width = expected.index(max(expected)) + 1
     if width >= len(cards):
         return (cards,)
     return (cards[:width], *chunks(state, cards[width:]))
+
+
+def _clusters(state: State, cards: tuple[Card, ...]) -> list[int | None]:
+    """The cluster of each card, None of one that contradicts a card before it."""
+    kept, found = list[Card](), list[int | None]()
+    for card in cards:
+        clashes = any(contradict(other.ops, card.ops) for other in kept)
+        found.append(None if clashes else state.clusters.of[card.task])
+        if not clashes:
+            kept.append(card)
+    return found
 
 
 def _used(state: State, purposes: tuple[Purpose, ...]) -> Amount:
@@ -62,11 +74,14 @@ def _units(used: Amount) -> int:
     return used.tokens or used.calls
 
 
-def card_waits(state: State) -> State:
+def card_waits(state: State, card: Card) -> State:
     """One more proposal came to wait for merge."""
     if state.spec.fusion_width != "adaptive":
         return state
-    return replace(state, yields=replace(state.yields, cards=state.yields.cards + 1))
+    seen = state.yields
+    others = [other for other in state.cards if not other.verifying and other.subject != card.subject]
+    clashed = seen.clashed + any(contradict(other.ops, card.ops) for other in others)
+    return replace(state, yields=replace(seen, cards=seen.cards + 1, clashed=clashed, met=seen.met + bool(others)))
 
 
 def gate_measured(state: State, gate: Gate) -> State:
