@@ -13,6 +13,7 @@ from agentdescent.allocation import Always, Lineage, Never, Randomly
 from agentdescent.allocation.own import Own
 from agentdescent.engine.event import Committed, Started
 from agentdescent.engine.spec import Spec
+from agentdescent.job import THRIFTY
 from agentdescent.merge.acceptance import Unpaired
 from agentdescent.merge.audit import Audit
 from agentdescent.search import Beam
@@ -241,6 +242,15 @@ def test_every_selection_runs(name: SelectionName, place: Path, capsys: pytest.C
     )
     assert (code, started(place / "r").spec.selection) == (0, SELECTION[name])
     assert (found["population"] is None) == (name == "single-head")
+
+
+def test_thrifty_sets_what_is_not_given(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("run", "--tasks", "messages.csv", "--rounds", "1", "--quiet", "--thrifty")
+    command(capsys, *common, "--out", "r")
+    command(capsys, *common, "--out", "s", "--futility", "0.01", "--samples", "2")
+    spec, changed = started(place / "r").spec, started(place / "s").spec
+    assert {name: getattr(spec, name) for name in THRIFTY} == THRIFTY
+    assert (changed.futility, changed.samples, changed.fusion_width) == (0.01, 2, THRIFTY["fusion_width"])
 
 
 def test_there_is_a_flag_for_every_choice() -> None:

@@ -55,9 +55,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     screen: bool | None = None
     acceptance: Literal["paired", "unpaired"] = "paired"
     curtail: bool = _DEFAULT.curtail
-    tournament: bool = _DEFAULT.tournament
-    futility: float = _DEFAULT.futility
-    finish_epsilon: float = _DEFAULT.finish_epsilon
+    tournament: bool | None = None
+    futility: float | None = None
+    finish_epsilon: float | None = None
     fusion: Fusion = _DEFAULT.fusion
     staleness: Staleness = _DEFAULT.staleness
     refresh_interval: int = _DEFAULT.refresh_interval
@@ -127,14 +127,14 @@ HELP = {
     "acceptance": "a gate compares task by task, or the candidate's mean with the head's",
     "curtail": "stop a gate the moment rejection is certain",
     "tournament": "compare fused proposals with each alone on the cheap tasks first, until --soft-floor",
-    "futility": "stop a gate whose predicted probability of acceptance is below this (0: never)",
-    "finish_epsilon": "chance that such a gate is completed all the same, which measures what is lost",
+    "futility": "stop a gate whose predicted probability of acceptance is below this (default: never; thrifty: 0.2)",
+    "finish_epsilon": "chance that such a gate is completed all the same, which measures what is lost (default: 0.1)",
     "fusion": "put what does not contradict forward together",
     "staleness": "what becomes of proposals made for an older head",
     "refresh_interval": "rounds for which a worker keeps its copy",
     "gate_order": "which held-out tasks a gate asks first",
     "cheap_size": "held-out tasks on which proposals are compared, and the oracle is asked",
-    "thrifty": "what makes a commit cheap: screen, sampling by stakes, 10 samples a rollout, adaptive width",
+    "thrifty": "what makes a commit cheap: screen, sampling by stakes, 10 samples a rollout, adaptive width, futility",
     "sampling": "which train task is next: in turn, by difficulty, or where most is to be won",
     "samples": "proposals a rollout may lead to while none is worth merging (default: 1; thrifty: 10)",
     "selection": "what a turn starts from: the head, or one of the kept artifacts",

@@ -132,9 +132,6 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         acceptance=ACCEPTANCE[config.acceptance],
         audit=AUDIT[config.audit],
         curtail=config.curtail,
-        tournament=config.tournament,
-        futility=config.futility,
-        finish_epsilon=config.finish_epsilon,
         selection=SELECTION[config.selection],
         population=config.population,
         gate_order=config.gate_order,
@@ -156,6 +153,12 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         deadline=config.deadline,
         executor=executor_named(config.executor, config.concurrency or config.workers, config.deadline),
     )
+    if config.tournament is not None:
+        options["tournament"] = config.tournament
+    if config.futility is not None:
+        options["futility"] = config.futility
+    if config.finish_epsilon is not None:
+        options["finish_epsilon"] = config.finish_epsilon
     if config.sampling is not None:
         options["sampling"] = SAMPLING[config.sampling]
     if config.samples is not None:
