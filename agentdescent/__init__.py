@@ -32,12 +32,28 @@ from agentdescent.own import replay
 from agentdescent.ports import Answer, CallFailed, Task
 
 if TYPE_CHECKING:
+    from agentdescent.allocation import Always, Lineage, Never, Randomly, Starts, Thresholds
     from agentdescent.blocking import Cancellation
     from agentdescent.budget.degrading import BudgetGovernor
     from agentdescent.budgeted import budgeted_completion
     from agentdescent.evolution import async_evolve, evolve
+    from agentdescent.merge.acceptance import Paired, Unpaired
+    from agentdescent.merge.audit import Audit
     from agentdescent.result import EvolutionResult
-    from agentdescent.search import Candidate, CostEfficient, FlatPuct, SelectionContext, SingleHead
+    from agentdescent.search import (
+        Archive,
+        Beam,
+        Candidate,
+        CladeThompson,
+        CostEfficient,
+        DifficultyWeighted,
+        FlatPuct,
+        ParetoFrontier,
+        RoundRobin,
+        SelectionContext,
+        SingleHead,
+        Stakes,
+    )
 
 __version__ = "0.1.0"
 
@@ -46,34 +62,50 @@ __all__ = [
     "AllocateDecision",
     "AllocatorContext",
     "AllocatorPolicy",
+    "Always",
     "Answer",
     "AppendRules",
+    "Archive",
+    "Audit",
+    "Beam",
     "BudgetGovernor",
     "CallBudget",
     "CallFailed",
     "Cancellation",
     "Candidate",
     "Caps",
+    "CladeThompson",
     "CorruptLog",
     "CostEfficient",
+    "DifficultyWeighted",
     "DiminishingReturns",
     "EvolutionResult",
     "FlatPuct",
     "IllegalEvent",
     "KeyedRules",
     "LearningValueModel",
+    "Lineage",
     "MemoryLog",
+    "Never",
+    "Paired",
+    "ParetoFrontier",
     "Prices",
+    "Randomly",
     "Rate",
+    "RoundRobin",
     "RunError",
     "SelectionContext",
     "Setup",
     "SingleHead",
     "SingleSlot",
     "Spec",
+    "Stakes",
+    "Starts",
     "State",
     "Tariff",
     "Task",
+    "Thresholds",
+    "Unpaired",
     "Usage",
     "UsageError",
     "ValueBudgetAllocator",
@@ -91,14 +123,30 @@ __all__ = [
 ]
 
 _LATER = {
+    "Always": "agentdescent.allocation",
+    "Archive": "agentdescent.search",
+    "Audit": "agentdescent.merge.audit",
+    "Beam": "agentdescent.search",
     "BudgetGovernor": "agentdescent.budget.degrading",
     "Cancellation": "agentdescent.blocking",
     "Candidate": "agentdescent.search",
+    "CladeThompson": "agentdescent.search",
     "CostEfficient": "agentdescent.search",
+    "DifficultyWeighted": "agentdescent.search",
     "EvolutionResult": "agentdescent.result",
     "FlatPuct": "agentdescent.search",
+    "Lineage": "agentdescent.allocation",
+    "Never": "agentdescent.allocation",
+    "Paired": "agentdescent.merge.acceptance",
+    "ParetoFrontier": "agentdescent.search",
+    "Randomly": "agentdescent.allocation",
+    "RoundRobin": "agentdescent.search",
     "SelectionContext": "agentdescent.search",
     "SingleHead": "agentdescent.search",
+    "Stakes": "agentdescent.search",
+    "Starts": "agentdescent.allocation",
+    "Thresholds": "agentdescent.allocation",
+    "Unpaired": "agentdescent.merge.acceptance",
     "async_evolve": "agentdescent.evolution",
     "budgeted_completion": "agentdescent.budgeted",
     "evolve": "agentdescent.evolution",

@@ -7,13 +7,15 @@ import inspect
 import agentdescent
 
 PUBLIC = {
-    *("AgentDescentError", "AllocateDecision", "AllocatorContext", "AllocatorPolicy", "Answer", "AppendRules"),
-    *("BudgetGovernor", "CallBudget", "CallFailed", "Cancellation", "Candidate", "Caps", "CorruptLog"),
-    *("CostEfficient", "DiminishingReturns", "EvolutionResult", "FlatPuct", "IllegalEvent", "KeyedRules"),
-    *("LearningValueModel", "MemoryLog", "Prices", "Rate", "RunError", "SelectionContext", "Setup", "SingleHead"),
-    *("SingleSlot", "Spec", "State", "Tariff", "Task", "Usage", "UsageError", "ValueBudgetAllocator", "Wait"),
-    *("__version__", "apply", "async_evolve", "budgeted_completion", "decide", "due", "evolve", "initial"),
-    *("replay", "seeded"),
+    *("AgentDescentError", "AllocateDecision", "AllocatorContext", "AllocatorPolicy", "Always", "Answer"),
+    *("AppendRules", "Archive", "Audit", "Beam", "BudgetGovernor", "CallBudget", "CallFailed", "Cancellation"),
+    *("Candidate", "Caps", "CladeThompson", "CorruptLog", "CostEfficient", "DifficultyWeighted"),
+    *("DiminishingReturns", "EvolutionResult", "FlatPuct", "IllegalEvent", "KeyedRules", "LearningValueModel"),
+    *("Lineage", "MemoryLog", "Never", "Paired", "ParetoFrontier", "Prices", "Randomly", "Rate", "RoundRobin"),
+    *("RunError", "SelectionContext", "Setup", "SingleHead", "SingleSlot", "Spec", "Stakes", "Starts", "State"),
+    *("Tariff", "Task", "Thresholds", "Unpaired", "Usage", "UsageError", "ValueBudgetAllocator", "Wait"),
+    *("__version__", "apply", "async_evolve", "budgeted_completion", "decide", "due", "evolve", "initial", "replay"),
+    "seeded",
 }
 
 

@@ -6,7 +6,7 @@ from agentdescent.search.candidate import Candidate, SelectionContext
 from agentdescent.search.clade import CladeThompson
 from agentdescent.search.pareto import ParetoFrontier
 from agentdescent.search.puct import CostEfficient, FlatPuct
-from agentdescent.search.sampling import DifficultyWeighted, RoundRobin
+from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Stakes
 from agentdescent.search.selection import Selection, SingleHead, select
 
 __all__ = [
@@ -22,5 +22,6 @@ __all__ = [
     "Selection",
     "SelectionContext",
     "SingleHead",
+    "Stakes",
     "select",
 ]

@@ -1,18 +1,25 @@
-"""Where the budget goes, on the command line: allocators by name, call budgets, the economic stop, floors."""
+"""Where the budget goes and what is kept, on the command line: every choice by its flag."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from agentdescent import CallBudget, DiminishingReturns, UsageError, ValueBudgetAllocator
 from agentdescent.allocation import Always, Lineage, Never, Randomly
 from agentdescent.allocation.own import Own
-from agentdescent.engine.event import Started
+from agentdescent.engine.event import Committed, Started
+from agentdescent.engine.spec import Spec
+from agentdescent.job import THRIFTY
+from agentdescent.merge.acceptance import Unpaired
+from agentdescent.merge.audit import Audit
+from agentdescent.search import Beam
+from agentdescent_adapters.command.config import RunConfig, SelectionName
 from agentdescent_adapters.command.economy import make_allocator
+from agentdescent_adapters.command.job import SELECTION
 from agentdescent_adapters.command.main import main
 from agentdescent_adapters.disk import read_events
 
@@ -23,6 +30,12 @@ class Half:
     budget_start = 2.0
     def probability(self, stage, features):
         return 0.5
+
+class Stops(Half):
+    stages = ("finish",)
+
+def never_sure(task, output):
+    return 0.0
 
 class Learns:
     budget_start = 2.0
@@ -142,6 +155,16 @@ def test_allocators_by_name(name: str, made: object) -> None:
         (("--diminishing-returns",), "needs a token cap"),
         (("--projection", "round"), "no token cap says what has to fit"),
         (("--soft-floor", "2"), "soft_floor is 2.0"),
+        (("--selection", "best"), "argument --selection: invalid choice: 'best'"),
+        (("--selection", "beam", "--thrifty"), "fusion_width waits for proposals on one head, and Beam keeps several"),
+        (("--selection", "beam", "--population", "1"), "population is 1"),
+        (("--futility", "1"), "futility is 1.0"),
+        (("--finish-epsilon", "1.5"), "finish_epsilon is 1.5"),
+        (("--futility", "0.1", "--acceptance", "unpaired"), "leave out futility, or Unpaired()"),
+        (("--oracle", "exact"), "would never be asked: set oracle_budget="),
+        (("--oracle", "wise", "--oracle-budget", "9"), "no oracle 'wise': name one of exact, contains, number"),
+        (("--oracle", "json:nothing", "--oracle-budget", "9"), "oracle 'json:nothing'"),
+        (("--oracle-budget", "9"), "there is no oracle"),
     ],
 )
 def test_what_is_impossible_is_one_line(
@@ -156,3 +179,82 @@ def test_what_is_impossible_is_one_line(
 def test_what_cannot_be_made_is_named() -> None:
     with pytest.raises(UsageError, match="it cannot be made without arguments"):
         make_allocator("tests.own_allocators:Rated")
+
+
+def test_futility_a_tournament_and_a_population(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found, _ = command(
+        *(capsys, "run", "--tasks", "messages.csv", "--out", "r", "--quiet", "--rounds", "6", "--tournament"),
+        *("--futility", "0.2", "--finish-epsilon", "0.25", "--selection", "beam", "--population", "7"),
+    )
+    spec = started(place / "r").spec
+    assert (spec.tournament, spec.futility, spec.finish_epsilon) == (True, 0.2, 0.25)
+    assert (spec.selection, spec.population) == (Beam(4), 7)
+    lost = found["recall_loss"]
+    assert (code, sorted(lost)) == (0, ["estimate", "finished", "interval", "stopped"])
+    assert 0.0 <= lost["interval"][0] <= lost["interval"][1] <= 1.0
+    assert found["population"] == min(7, found["commits"] + 1) > 1
+    assert found["commits"] == sum(isinstance(event, Committed) for event in read_events("r"))
+    assert command(capsys, "replay", "r", "--check")[1]["identical"]
+    assert main(["resume", "r", "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    assert f"futility: {lost['stopped']} gates stopped" in printed
+    assert f"population: {found['population']} artifacts" in printed
+
+
+def test_an_oracle_may_veto(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("run", "--tasks", "messages.csv", "--quiet", "--rounds", "6", "--acceptance", "unpaired")
+    oracle = f"mine_{place.name}:never_sure"
+    free = command(capsys, *common, "--out", "r")[1]
+    code, found, _ = command(
+        *(capsys, *common, "--out", "s", "--oracle", oracle, "--oracle-budget", "200", "--audit", "always"),
+    )
+    first = started(place / "s")
+    assert (first.spec.acceptance, first.spec.audit) == (Unpaired(), Audit(blast_radius=0.0))
+    assert (first.spec.oracle_budget, first.setup.oracle) == (200, oracle.replace(":", "."))
+    assert (code, free["version"] > 0, found["version"]) == (0, True, 0)
+    assert found["by_purpose"]["audit"] > 0
+    assert command(capsys, "replay", "s", "--check")[1]["identical"]
+
+
+def test_what_is_not_given_is_not_in_the_log(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ("--selection", "single-head", "--acceptance", "paired", "--audit", "doubtful", "--no-tournament")
+    digests = []
+    for out, flags in (("r", ()), ("s", said)):
+        found = command(capsys, "run", "--tasks", "messages.csv", "--rounds", "2", "--quiet", "--out", out, *flags)[1]
+        digests.append(found["digest"])
+        assert (found["recall_loss"], found["population"]) == (None, None)
+    assert digests[0] == digests[1]
+    line = (place / "r" / "events.jsonl").read_bytes().splitlines()[0]
+    assert not any(name in line for name in (b"selection", b"acceptance", b"audit", b"futility", b"population"))
+
+
+def test_an_allocator_that_stops_gates_reports_what_is_lost(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"mine_{place.name}:Stops"
+    common = ("--tasks", "messages.csv", "--rounds", "3", "--quiet", "--out", "r")
+    lost = command(capsys, "run", *common, "--allocator", name)[1]["recall_loss"]
+    assert (lost["stopped"], lost["interval"][0] <= (lost["estimate"] or 0.0) <= lost["interval"][1]) == (0, True)
+
+
+@pytest.mark.parametrize("name", get_args(SelectionName))
+def test_every_selection_runs(name: SelectionName, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found, _ = command(
+        capsys, "run", "--tasks", "messages.csv", "--rounds", "3", "--quiet", "--out", "r", "--selection", name
+    )
+    assert (code, started(place / "r").spec.selection) == (0, SELECTION[name])
+    assert (found["population"] is None) == (name == "single-head")
+
+
+def test_thrifty_sets_what_is_not_given(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ("run", "--tasks", "messages.csv", "--rounds", "1", "--quiet", "--thrifty")
+    command(capsys, *common, "--out", "r")
+    command(capsys, *common, "--out", "s", "--futility", "0.01", "--samples", "2")
+    spec, changed = started(place / "r").spec, started(place / "s").spec
+    assert {name: getattr(spec, name) for name in THRIFTY} == THRIFTY
+    assert (changed.futility, changed.samples, changed.fusion_width) == (0.01, 2, THRIFTY["fusion_width"])
+
+
+def test_there_is_a_flag_for_every_choice() -> None:
+    """Of a run; some have the name of what they set in the Spec."""
+    named = {"caps": "max_tokens", "n_workers": "workers", "schedule": "asynchronous", "target": "target_reward"}
+    flags = {named.get(name, name) for name in Spec.__struct_fields__} - {"rules"}
+    assert flags <= set(RunConfig.__struct_fields__)

@@ -22,11 +22,11 @@ from agentdescent.allocation import (
     ValueBudgetAllocator,
     greedy,
 )
-from agentdescent.allocation.checks import check_older, check_policy
 from agentdescent.allocation.features import vector
 from agentdescent.allocation.older import Counts, OlderAllocator, consult, report
 from agentdescent.allocation.policies import choose
 from agentdescent.errors import UsageError
+from agentdescent.testing import check_older, check_policy
 
 FACTS = Facts("verify", AllocatorContext(), remaining=0.3)
 VECTOR = vector("verify", AllocatorContext())

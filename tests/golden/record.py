@@ -1,4 +1,5 @@
-"""Records the golden logs, once: `python -m tests.golden.record`. A log that is there is never written again.
+"""Records golden logs, each once: `python -m tests.golden.record` adds those that are not there yet. A log that is
+there is never written again.
 
 A change of meaning makes them diverge: it increments `rules`, and old logs replay under the rules they name. So a new
 meaning gets new scenarios under new names, and what is recorded here stays for ever.
@@ -18,6 +19,7 @@ from agentdescent.budget.governor import Purpose
 from agentdescent.engine.event import Amended, Committed, Decided, Event, Failed, GateOpened, Interrupted, Judged
 from agentdescent.engine.state import State
 from agentdescent.record import Record, replace
+from tests.golden.spends import SPENDING, Spending
 from tests.world import MENU, START, Kind, World, abandon, any_order, final_digest, jobs, lines, play
 
 HERE = Path(__file__).resolve().parent
@@ -159,6 +161,15 @@ def edited_reservation() -> Recorded:
     return Recorded([*log[:number], replace(decided, command=less), *log[number + 1 :]], number)
 
 
+def spending(one: Spending) -> Callable[[], Recorded]:
+    def make() -> Recorded:
+        log = one.make()
+        one.shows(log)
+        return Recorded(log)
+
+    return make
+
+
 SCENARIOS: dict[str, Callable[[], Recorded]] = {
     "plain": plain,
     "capped": capped,
@@ -170,23 +181,32 @@ SCENARIOS: dict[str, Callable[[], Recorded]] = {
     "observed": observed,
     "edited-verdict": edited_verdict,
     "edited-reservation": edited_reservation,
+    **{name: spending(one) for name, one in SPENDING.items()},
 }
 
 
+def recorded() -> list[Golden]:
+    return msgspec.json.decode(DIGESTS.read_bytes(), type=list[Golden]) if DIGESTS.exists() else []
+
+
 def main() -> int:
-    present = [HERE / f"{name}.jsonl" for name in SCENARIOS if (HERE / f"{name}.jsonl").exists()]
-    if present or DIGESTS.exists():
-        print(f"recorded already, and never written again: {[path.name for path in present]}")
+    before = recorded()
+    known = {golden.name for golden in before}
+    new = [name for name in SCENARIOS if name not in known]
+    stray = [name for name in new if (HERE / f"{name}.jsonl").exists()]
+    if stray or not new:
+        print(f"in the way, and never written again: {stray}" if stray else "every scenario is recorded already")
         return 1
-    golden = []
-    for name, scenario in SCENARIOS.items():
-        log, diverges = scenario()
+    added = []
+    for name in new:
+        log, diverges = SCENARIOS[name]()
         data = lines(log)
         assert len(data) < LIMIT, (name, len(data))
-        (HERE / f"{name}.jsonl").write_bytes(data)
-        golden.append(Golden(name, len(log), final_digest(log), diverges))
+        with (HERE / f"{name}.jsonl").open("xb") as file:
+            file.write(data)
+        added.append(Golden(name, len(log), final_digest(log), diverges))
         print(f"{name}: {len(log)} events, {len(data)} bytes")
-    DIGESTS.write_bytes(msgspec.json.format(msgspec.json.encode(golden), indent=1) + b"\n")
+    DIGESTS.write_bytes(msgspec.json.format(msgspec.json.encode([*before, *added]), indent=1) + b"\n")
     return 0
 
 

@@ -10,7 +10,9 @@ import pytest
 from agentdescent import CorruptLog, replay
 from agentdescent.engine.event import Event, Started, Stopped
 from agentdescent.history.log import read
-from tests.golden.record import DIGESTS, HERE, LIMIT, SCENARIOS, Golden
+from tests.golden import record
+from tests.golden.record import DIGESTS, HERE, LIMIT, SCENARIOS, Golden, Recorded
+from tests.golden.spends import SPENDING
 from tests.world import lines
 
 GOLDEN = msgspec.json.decode(DIGESTS.read_bytes(), type=list[Golden])
@@ -32,6 +34,32 @@ def test_every_scenario_is_recorded_and_nothing_else() -> None:
         "edited-verdict",
         "edited-reservation",
     ]
+
+
+def test_a_new_name_is_added_and_nothing_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert record.main() == 1
+    plain = events_of("plain")
+    log, digests = tmp_path / "plain.jsonl", tmp_path / "digests.json"
+    log.write_bytes(b"as it was")
+    digests.write_bytes(msgspec.json.encode([GOLDEN[0]]))
+    monkeypatch.setattr(record, "HERE", tmp_path)
+    monkeypatch.setattr(record, "DIGESTS", digests)
+    monkeypatch.setattr(record, "SCENARIOS", {"plain": lambda: Recorded([]), "other": lambda: Recorded(plain)})
+    assert record.main() == 0
+    after = msgspec.json.decode(digests.read_bytes(), type=list[Golden])
+    assert after == [GOLDEN[0], msgspec.structs.replace(GOLDEN[0], name="other")]
+    assert log.read_bytes() == b"as it was"
+    assert (tmp_path / "other.jsonl").read_bytes() == b"".join(recorded("plain"))
+    digests.write_bytes(msgspec.json.encode([GOLDEN[0]]))
+    assert record.main() == 1
+    assert "in the way, and never written again: ['other']" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", list(SPENDING))
+def test_it_shows_what_it_was_recorded_for(name: str) -> None:
+    SPENDING[name].shows(events_of(name))
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.name)

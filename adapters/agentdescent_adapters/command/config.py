@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from agentdescent_adapters.disk import write_atomic
 
 JOB = "job.json"
 DEMO = "demo"
+SelectionName: TypeAlias = Literal["single-head", "flat-puct", "cost-efficient", "beam", "archive", "pareto", "clade"]
 _DEFAULT = Spec()
 _RETURNS = DiminishingReturns()
 
@@ -31,6 +32,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: int | None = None
     agent: str = "rules"
     scorer: str = "exact"
+    oracle: str | None = None
+    oracle_budget: int | None = None
+    audit: Literal["doubtful", "always"] = "doubtful"
     strategy: Literal["append-rules", "single-slot"] = "append-rules"
     artifact: str | None = None
     max_tokens: int | None = None
@@ -49,7 +53,11 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shuffle: bool = _DEFAULT.shuffle
     self_verify: bool = _DEFAULT.self_verify
     screen: bool | None = None
+    acceptance: Literal["paired", "unpaired"] = "paired"
     curtail: bool = _DEFAULT.curtail
+    tournament: bool | None = None
+    futility: float | None = None
+    finish_epsilon: float | None = None
     fusion: Fusion = _DEFAULT.fusion
     staleness: Staleness = _DEFAULT.staleness
     refresh_interval: int = _DEFAULT.refresh_interval
@@ -59,6 +67,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     thrifty: bool = False
     sampling: Literal["round-robin", "difficulty", "stakes"] | None = None
     samples: int | None = None
+    selection: SelectionName = "single-head"
+    population: int = _DEFAULT.population
     fusion_width: int | Literal["all", "adaptive"] | None = None
     asynchronous: bool = False
     merge_size: int | None = None
@@ -93,6 +103,9 @@ HELP = {
     "labels": "keep the tasks of the N most frequent labels only",
     "agent": "`rules` (needs no model), or module:object",
     "scorer": "exact, contains, number, or module:function",
+    "oracle": "a second scorer that may veto a commit (see --audit): as --scorer",
+    "oracle_budget": "calls of the oracle at most",
+    "audit": "doubtful: ask the oracle while gates contradict their cheap subset; always: before every commit",
     "strategy": "what evolves: a list of rules, or one text",
     "artifact": "file with the text to start from (rules: one a line)",
     "max_tokens": "token ceiling: not one token over",
@@ -111,15 +124,21 @@ HELP = {
     "shuffle": "seeded stratified shuffle of the tasks",
     "self_verify": "try a proposal on the task that prompted it",
     "screen": "merge only verified proposals that gained (default: with --thrifty or --asynchronous)",
+    "acceptance": "a gate compares task by task, or the candidate's mean with the head's",
     "curtail": "stop a gate the moment rejection is certain",
+    "tournament": "compare fused proposals with each alone on the cheap tasks first, until --soft-floor",
+    "futility": "stop a gate whose predicted probability of acceptance is below this (default: never; thrifty: 0.2)",
+    "finish_epsilon": "chance that such a gate is completed all the same, which measures what is lost (default: 0.1)",
     "fusion": "put what does not contradict forward together",
     "staleness": "what becomes of proposals made for an older head",
     "refresh_interval": "rounds for which a worker keeps its copy",
     "gate_order": "which held-out tasks a gate asks first",
-    "cheap_size": "held-out tasks on which contradicting proposals are compared",
-    "thrifty": "what makes a commit cheap: screen, sampling by stakes, 10 samples a rollout, adaptive width",
+    "cheap_size": "held-out tasks on which proposals are compared, and the oracle is asked",
+    "thrifty": "what makes a commit cheap: screen, sampling by stakes, 10 samples a rollout, adaptive width, futility",
     "sampling": "which train task is next: in turn, by difficulty, or where most is to be won",
     "samples": "proposals a rollout may lead to while none is worth merging (default: 1; thrifty: 10)",
+    "selection": "what a turn starts from: the head, or one of the kept artifacts",
+    "population": "artifacts that are kept to select from (not with single-head)",
     "fusion_width": "proposals to a gate: all, adaptive or a number (default: all; thrifty: adaptive)",
     "asynchronous": "workers never wait for a round; turns go on beside the merge",
     "merge_size": "asynchronous: proposals a merge waits for (default: half the workers, at most 16)",

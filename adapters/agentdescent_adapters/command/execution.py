@@ -15,6 +15,7 @@ from agentdescent.budget.governor import Caps
 from agentdescent.engine.event import Amended, Started
 from agentdescent.errors import RunError, UsageError
 from agentdescent.evolution import work
+from agentdescent.history import recall
 from agentdescent.job import Job, Options
 from agentdescent.recovery import Observer
 from agentdescent.result import EvolutionResult
@@ -156,6 +157,24 @@ def _baselines(job: Job, result: EvolutionResult) -> tuple[float, float] | None:
     return keyword_baseline(train, test), keyword_baseline(train, test, "balanced")
 
 
+def commits(result: EvolutionResult) -> int:
+    """On every head of a population together."""
+    return result.state.population.newest or result.version
+
+
+def recall_loss(result: EvolutionResult) -> dict[str, Any] | None:
+    """What stopping gates by prediction has lost, where it was done: estimate, 95 % interval, and from how many."""
+    spec, found = result.state.spec, result.recall
+    if not spec.futility and (spec.allocator is None or "finish" not in spec.allocator.stages):
+        return None
+    return {
+        "estimate": recall.loss(found),
+        "interval": recall.interval(found),
+        "stopped": found.stopped,
+        "finished": found.finished,
+    }
+
+
 def summary(ended: Ended) -> dict[str, Any]:
     """What `--json` prints of a run."""
     result = ended.result
@@ -177,9 +196,12 @@ def summary(ended: Ended) -> dict[str, Any]:
         "digest": result.digest,
         "rounds": result.rounds,
         "version": result.version,
+        "commits": commits(result),
         "by_purpose": {line.purpose: line.tokens for line in spend.by_purpose},
         "degraded": [] if budget is None else budget.degraded,
         "allocator": allocator,
+        "recall_loss": recall_loss(result),
+        "population": len(result.population) or None,
         "expected_junk": round(result.expected_junk, 3),
         "saved_by_curtailment": {
             "gates": result.saved.gates,

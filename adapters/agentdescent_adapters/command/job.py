@@ -7,11 +7,20 @@ from pathlib import Path
 
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import AppendRules, SingleSlot, Strategy, normalise, rule_key
+from agentdescent.engine.spec import Spec
 from agentdescent.errors import UsageError
 from agentdescent.job import Job, Options, prepare
+from agentdescent.merge.acceptance import Acceptance, Unpaired
+from agentdescent.merge.audit import Audit
 from agentdescent.ports import Task
+from agentdescent.search.archive import Archive
+from agentdescent.search.beam import Beam
+from agentdescent.search.clade import CladeThompson
+from agentdescent.search.pareto import ParetoFrontier
+from agentdescent.search.puct import CostEfficient, FlatPuct
 from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Sampling, Stakes
-from agentdescent_adapters.command.config import DEMO, RunConfig
+from agentdescent.search.selection import Selection
+from agentdescent_adapters.command.config import DEMO, RunConfig, SelectionName
 from agentdescent_adapters.command.economy import call_budget, economic_stop, make_allocator
 from agentdescent_adapters.demo import demo_tasks
 from agentdescent_adapters.executors import executor_named
@@ -21,11 +30,24 @@ from agentdescent_adapters.tasks.files import keep_labels, load_csv, load_jsonl
 from agentdescent_adapters.tasks.scorers import scorer
 
 DEFAULT_ROUNDS = 15
+_DEFAULT = Spec()
+"""Its records stand for themselves: an equal one made elsewhere would be written to the log."""
 SAMPLING: dict[str, Sampling] = {
     "round-robin": RoundRobin(),
     "difficulty": DifficultyWeighted(),
     "stakes": Stakes(),
 }
+SELECTION: dict[SelectionName, Selection] = {
+    "single-head": _DEFAULT.selection,
+    "flat-puct": FlatPuct(),
+    "cost-efficient": CostEfficient(),
+    "beam": Beam(4),
+    "archive": Archive(),
+    "pareto": ParetoFrontier(),
+    "clade": CladeThompson(),
+}
+ACCEPTANCE: dict[str, Acceptance] = {"paired": _DEFAULT.acceptance, "unpaired": Unpaired()}
+AUDIT = {"doubtful": _DEFAULT.audit, "always": Audit(blast_radius=0.0)}
 
 
 def load_tasks(config: RunConfig) -> list[Task]:
@@ -107,7 +129,11 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         staleness=config.staleness,
         refresh_interval=config.refresh_interval,
         fusion=config.fusion,
+        acceptance=ACCEPTANCE[config.acceptance],
+        audit=AUDIT[config.audit],
         curtail=config.curtail,
+        selection=SELECTION[config.selection],
+        population=config.population,
         gate_order=config.gate_order,
         cheap_size=config.cheap_size,
         thrifty=config.thrifty,
@@ -127,6 +153,12 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         deadline=config.deadline,
         executor=executor_named(config.executor, config.concurrency or config.workers, config.deadline),
     )
+    if config.tournament is not None:
+        options["tournament"] = config.tournament
+    if config.futility is not None:
+        options["futility"] = config.futility
+    if config.finish_epsilon is not None:
+        options["finish_epsilon"] = config.finish_epsilon
     if config.sampling is not None:
         options["sampling"] = SAMPLING[config.sampling]
     if config.samples is not None:
@@ -136,6 +168,10 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
     allocator = make_allocator(config.allocator)
     if allocator is not None:
         options["allocator"] = allocator
+    if config.oracle is not None:
+        options["oracle"] = scorer(config.oracle, "oracle")
+    if config.oracle_budget is not None:
+        options["oracle_budget"] = config.oracle_budget
     if config.screen is not None:
         options["screen"] = config.screen
     if config.wave_min is not None:

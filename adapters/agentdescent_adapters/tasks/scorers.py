@@ -48,15 +48,16 @@ class Scorer:
 _NAMED = {function.__name__: Scorer(function.__name__, function) for function in (exact, contains, number)}
 
 
-def scorer(name: str) -> Reward:
-    """The scorer of that name, or the function that `module:function` names. UsageError when there is none."""
+def scorer(name: str, role: str = "scorer") -> Reward:
+    """The scorer of that name, or the function that `module:function` names, `role` saying what for. UsageError when
+    there is none."""
     if name in _NAMED:
         return _NAMED[name]
     if ":" not in name:
-        raise UsageError(f"no scorer {name!r}: name one of {', '.join(_NAMED)} or a function as module:function")
-    found = resolve("scorer", name)
+        raise UsageError(f"no {role} {name!r}: name one of {', '.join(_NAMED)} or a function as module:function")
+    found = resolve(role, name)
     if not callable(found):
-        raise UsageError(f"scorer {name!r} cannot be called: name a function of (task, output)")
+        raise UsageError(f"{role} {name!r} cannot be called: name a function of (task, output)")
     return found
 
 
