@@ -26,13 +26,13 @@ from agentdescent.engine.state import State
 from agentdescent.engine.validation import check, check_caps
 from agentdescent.errors import UsageError
 from agentdescent.history.rounds import RoundInfo
-from agentdescent.merge.acceptance import Acceptance
+from agentdescent.merge.acceptance import Acceptance, Unpaired
 from agentdescent.merge.audit import Audit
 from agentdescent.own import own_of
 from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
 from agentdescent.search.sampling import Sampling, Stakes
-from agentdescent.search.selection import Selection
+from agentdescent.search.selection import Selection, SingleHead
 from agentdescent.wiring import Ports, describe, ports_of
 
 
@@ -233,7 +233,7 @@ def _spec(options: Mapping[str, Any]) -> Spec:
     if dollars is not None and not (type(dollars) in (int, float) and math.isfinite(dollars) and dollars > 0):
         raise UsageError(f"max_cost is {dollars!r}: it must be a positive number of dollars, or left out for no limit")
     if options.get("thrifty"):
-        chosen = {**THRIFTY, **chosen}
+        chosen = {**_thrifty(chosen), **chosen}
     if options.get("asynchronous"):
         n_workers = options.get("n_workers", default.n_workers)
         recommended = _continuous(n_workers) if type(n_workers) is int else {}  # what it should be, `check` says
@@ -252,6 +252,16 @@ def _spec(options: Mapping[str, Any]) -> Spec:
         if type(value) is float and value == getattr(default, name):
             chosen[name] = getattr(default, name)
     return msgspec.structs.replace(default, caps=caps, **chosen)
+
+
+def _thrifty(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """THRIFTY but for what does not go with other choices."""
+    without = set()
+    if isinstance(chosen.get("acceptance"), Unpaired):
+        without.add("futility")
+    if chosen.get("fusion") == "none" or not isinstance(chosen.get("selection", SingleHead()), SingleHead):
+        without.add("fusion_width")
+    return {name: value for name, value in THRIFTY.items() if name not in without}
 
 
 def _continuous(n_workers: int) -> dict[str, Any]:

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentdescent import Caps, Spec, UsageError, evolve
+from agentdescent import Beam, Caps, Spec, Unpaired, UsageError, evolve
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import Decided, Event, GateOpened, Judged, Started, Stopped
 from agentdescent.engine.spec import FusionWidth, Schedule
 from agentdescent.engine.state import State, initial
 from agentdescent.engine.tasking import cluster_weights
 from agentdescent.engine.transition import apply
-from agentdescent.job import Options
+from agentdescent.job import Options, prepare
 from agentdescent.merge.scores import score_at
 from agentdescent.record import replace
 from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Stakes, stakes
@@ -190,3 +190,34 @@ def test_what_cannot_be_is_refused(fields: Options, message: str) -> None:
 
 def test_the_defaults_are_inert() -> None:
     assert (Spec().sampling, Spec().samples, Spec().fusion_width) == (RoundRobin(), 1, "all")
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ("adaptive", 0.2, 10)),
+        ({"samples": 3}, ("adaptive", 0.2, 3)),
+        ({"acceptance": Unpaired()}, ("adaptive", 0.0, 10)),
+        ({"selection": Beam(2)}, ("all", 0.2, 10)),
+        ({"fusion": "none"}, ("all", 0.2, 10)),
+    ],
+)
+def test_thrifty_sets_what_goes_with_the_other_choices(fields: Options, expected: tuple[object, ...]) -> None:
+    tasks = cluster_tasks(0, heldout=8, train=8)
+    options: Options = {**fields, "agent": ClusterAgent(Clusters(), tasks), "thrifty": True}
+    spec = prepare(tasks, right, options).spec
+    assert (spec.fusion_width, spec.futility, spec.samples) == expected
+    assert (spec.screen, spec.sampling) == (True, Stakes())
+
+
+def test_thrifty_reaches_the_target_for_less() -> None:
+    """Three seeds of the world in which bench.economy measures how much less; one seed says nothing."""
+    spent = [0, 0]
+    for thrifty in (False, True):
+        for seed in range(3):
+            tasks = cluster_tasks(seed, heldout=40, train=400)
+            agent = ClusterAgent(Clusters(seed), tasks)
+            fields: Options = {"agent": agent, "heldout_limit": 40, "shuffle": False, "rounds": 100, "thrifty": thrifty}
+            result = evolve(tasks, right, target_reward=0.7, max_tokens=3_000_000, **fields)
+            spent[thrifty] += result.spend.total.tokens
+    assert spent[True] < 0.6 * spent[False]

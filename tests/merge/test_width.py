@@ -77,3 +77,9 @@ def test_a_union_waits_while_one_more_card_adds_more_than_the_average() -> None:
     assert pays(gain=10.0, more=1.0, cards=2, card_cost=1.0, gate_cost=4.0)
     assert pays(gain=10.0, more=4.0, cards=2, card_cost=1.0, gate_cost=0.0)  # gates cost nothing: wait for nothing
     assert not pays(gain=-1.0, more=0.5, cards=2, card_cost=1.0, gate_cost=4.0)  # it would not be accepted
+
+
+def test_a_card_that_contradicts_another_adds_nothing_and_lowers_what_one_more_is_worth() -> None:
+    assert gains(HALF, [8, 8], 0, [0, None, 1]) == [4, 4, 8]
+    often = Yields(mended=1, exposed=2, lost=1, kept=10, clashed=3, met=4)
+    assert marginal(often, [8, 8], 0, [0], [1.0, 1.0]) == marginal(HALF, [8, 8], 0, [0], [1.0, 1.0]) / 4
