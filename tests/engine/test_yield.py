@@ -218,6 +218,7 @@ def test_thrifty_reaches_the_target_for_less() -> None:
             tasks = cluster_tasks(seed, heldout=40, train=400)
             agent = ClusterAgent(Clusters(seed), tasks)
             fields: Options = {"agent": agent, "heldout_limit": 40, "shuffle": False, "rounds": 100, "thrifty": thrifty}
-            result = evolve(tasks, right, target_reward=0.7, max_tokens=3_000_000, **fields)
+            fields = {**fields, "target_reward": 0.7, "max_tokens": 3_000_000}
+            result = evolve(tasks, right, **fields)
             spent[thrifty] += result.spend.total.tokens
     assert spent[True] < 0.6 * spent[False]
