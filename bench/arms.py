@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from agentdescent.allocation.config import ValueBudgetAllocator
 from agentdescent.job import Options
-from agentdescent.search.sampling import Stakes
+from agentdescent.merge.acceptance import Unpaired
+from agentdescent.search import Beam, CostEfficient
+from agentdescent.search.sampling import DifficultyWeighted, Stakes
 
 FUTILITY = 0.2
 """Predicted probability of acceptance below which a gate is stopped, where that is tried."""
@@ -65,6 +67,10 @@ ON: tuple[Change, ...] = (
     Change("futility", "gate order", {"futility": FUTILITY}),
     Change("allocator at verify", "screen", {"allocator": ValueBudgetAllocator(budget_start=2.0)}),
     Change("allocator at gate", "clock", {"allocator": ValueBudgetAllocator(stages=("gate",), budget_start=2.0)}),
+    Change("unpaired acceptance", "screen", {"acceptance": Unpaired()}),
+    Change("difficulty-weighted", "screen", {"sampling": DifficultyWeighted()}),
+    Change("selection: beam of 2", "screen", {"selection": Beam(2)}),
+    Change("selection: cost-efficient", "screen", {"selection": CostEfficient()}),
 )
 """One mechanism at a time, over the clock or over what it needs to do anything at all."""
 
