@@ -40,14 +40,18 @@ def picks(policy: FlatPuct | CostEfficient, context: SelectionContext) -> tuple[
     scale, scores = _scale(policy, context), _scores(candidates)
     order = sorted(scores)
     visits = [candidate.visits for candidate in candidates]
+    total = sum(visits)
+    if context.n_workers == 1:
+        root = math.sqrt(total)
+        extra = [root * (weight / (1 + count)) for weight, count in zip(scale, visits, strict=True)]
+        return (_best(scores, order, extra),)
     bonus = [weight / (1 + count) for weight, count in zip(scale, visits, strict=True)]
-    parent = parents(candidates) if context.n_workers > 1 else []
-    total, chosen = sum(visits), []
+    parent, chosen = parents(candidates), list[int]()
     for _ in range(context.n_workers):
         root = math.sqrt(total)
         best = _best(scores, order, [root * extra for extra in bonus])
         chosen.append(best)
-        for i in lineage(parent, best) if parent else ():
+        for i in lineage(parent, best):
             visits[i] += 1
             total += 1
             bonus[i] = scale[i] / (1 + visits[i])
@@ -74,14 +78,17 @@ def _best(scores: list[int], order: list[int], extra: list[float]) -> int:
 
 def _scale(policy: FlatPuct | CostEfficient, context: SelectionContext) -> list[float]:
     """What multiplies sqrt(sum of visits) / (1 + visits), one a candidate."""
-    scale = [policy.c_puct * weight for weight in priors(context.candidates, policy.prior_exponent)]
+    weights = priors(context.candidates, policy.prior_exponent)
     if isinstance(policy, FlatPuct):
-        return scale
+        return [policy.c_puct * weight for weight in weights]
     remaining = min(1.0, max(0.0, context.budget_remaining)) if policy.anneal else 1.0
     ratios, power = relative_costs(context.candidates), policy.cost_exponent
     if power != 1.0:
         ratios = [ratio**power for ratio in ratios]
-    return [weight * remaining / ratio for weight, ratio in zip(scale, ratios, strict=True)]
+    if policy.prior_exponent == 0.0:  # all weights are equal
+        each = policy.c_puct * weights[0] * remaining
+        return [each / ratio for ratio in ratios]
+    return [policy.c_puct * weight * remaining / ratio for weight, ratio in zip(weights, ratios, strict=True)]
 
 
 def _scores(candidates: tuple[Candidate, ...]) -> list[int]:
@@ -128,9 +135,11 @@ def priors(candidates: tuple[Candidate, ...], exponent: float) -> list[float]:
 def relative_costs(candidates: tuple[Candidate, ...]) -> list[float]:
     """cost / mean known cost, at least one unit each; exactly 1.0 for what is unknown, and for all when costs agree."""
     costs = [candidate.cost for candidate in candidates]
-    known = [cost if cost > 0 else 1 for cost in costs if cost is not None]
+    known = [cost for cost in costs if cost is not None]
+    if known and min(known) < 1:
+        known = [max(1, cost) for cost in known]
     total, n = sum(known), len(known)
     # cost * n / total, not cost / (total / n): integers divide to the nearest float, so equal costs give 1.0.
     if n == len(costs):
         return [cost * n / total for cost in known]
-    return [1.0 if cost is None else (cost if cost > 0 else 1) * n / total for cost in costs]
+    return [1.0 if cost is None else max(1, cost) * n / total for cost in costs]
