@@ -15,7 +15,8 @@ from agentdescent.engine.event import (
     Proposed,
     RolledOut,
 )
-from agentdescent.engine.merge_facts import current_sweep, gate_at, measure_failed, measured, requeue_stale, with_gate
+from agentdescent.engine.measuring import measure_failed, measured
+from agentdescent.engine.merge_facts import current_sweep, gate_at, requeue_stale, with_gate
 from agentdescent.engine.scoring import score_failed, scored
 from agentdescent.engine.spend_facts import bout_failed, bout_scored
 from agentdescent.engine.state import State

@@ -1,10 +1,10 @@
-"""Facts of a merge: measurements, gates opened and scored, verdicts, commits."""
+"""Facts of a merge: gates opened and scored, verdicts, commits."""
 
 from __future__ import annotations
 
 from agentdescent import vector
 from agentdescent.artifact.diff import identity, union
-from agentdescent.budget.governor import hold, release, reserve
+from agentdescent.budget.governor import hold, release
 from agentdescent.budget.usage import NOTHING, add
 from agentdescent.engine.allotting import closed, gate_closed, labelled, recorded
 from agentdescent.engine.command import Rollout
@@ -15,11 +15,10 @@ from agentdescent.engine.event import (
     Decided,
     GateOpened,
     Judged,
-    RolledOut,
 )
 from agentdescent.engine.finishing import checks, chose, goes_on, learned_from
 from agentdescent.engine.lesson import taught
-from agentdescent.engine.merge_needs import Close, Measure, Put, begin
+from agentdescent.engine.merge_needs import Close, Put, begin
 from agentdescent.engine.merge_needs import settle as settle_sweep
 from agentdescent.engine.population import dev_head, facing, followed
 from agentdescent.engine.scoring import hold_test, pay
@@ -29,11 +28,11 @@ from agentdescent.engine.width import gate_measured
 from agentdescent.errors import IllegalEvent
 from agentdescent.merge.audit import Auditing, of_candidate
 from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums
-from agentdescent.merge.probe import Slot, answer, ask, fail
+from agentdescent.merge.probe import ask
 from agentdescent.merge.rejected import remember
-from agentdescent.merge.scores import Scores, blank, record
+from agentdescent.merge.scores import Scores, blank
 from agentdescent.merge.sweep import Sweep, halves, open_cards
-from agentdescent.merge.verdict import FailureEvidence, FutilityEvidence, Outcome
+from agentdescent.merge.verdict import FutilityEvidence, Outcome
 from agentdescent.record import replace
 
 SAMPLED_AGAIN: tuple[Outcome, ...] = ("oversized", "duplicate", "not-worth-gating")
@@ -78,74 +77,6 @@ def decided_gate(state: State, event: Decided, command: Rollout) -> State:
     governor, left = pay(state.governor, gate.hold, command.reserve, again=bool(gate.probe.again))
     gate = replace(gate, hold=left, probe=ask(gate.probe, event.attempt))
     return replace(state, governor=governor, sweep=with_gate(sweep, at, gate))
-
-
-def decided_measure(before: State, state: State, event: Decided, command: Rollout) -> State:
-    """`before`: the state that the decision was taken in, without the command; the sweep may begin with it."""
-    before, begun = enter(before)
-    sweep, need = settle_sweep(before, begun)
-    state = replace(state, cards=before.cards, quiet=before.quiet, head=before.head, population=before.population)
-    if not isinstance(need, Measure) or need.subject != event.subject:
-        raise IllegalEvent(f"nothing to measure for {event.subject}")
-    if sweep.trial is not None:
-        trial = sweep.trial
-        if command.artifact == trial.artifact:
-            trial = replace(trial, asked_before=True)
-        else:
-            trial = replace(trial, asked_after=True)
-        sweep = replace(sweep, trial=trial)
-    elif sweep.duel is not None:
-        duel = sweep.duel
-        if event.subject == duel.rival:
-            duel = replace(duel, theirs=ask(duel.theirs, event.attempt))
-        else:
-            duel = replace(duel, ours=ask(duel.ours, event.attempt))
-        sweep = replace(sweep, duel=duel)
-    return replace(state, governor=reserve(state.governor, command.reserve), sweep=sweep)
-
-
-def measured(state: State, event: RolledOut, decided: Decided, command: Rollout, bar: int) -> State:
-    sweep, position = current_sweep(state), state.position[command.task]
-    if sweep.trial is not None:
-        if command.artifact == state.head.version.artifact:
-            train = record(state.head.train, position, event.score, bar)
-            state = replace(state, head=replace(state.head, train=train))
-        if command.artifact == sweep.trial.artifact:
-            trial = replace(sweep.trial, before=event.score, asked_before=False)
-        else:
-            trial = replace(sweep.trial, after=event.score, asked_after=False)
-        return replace(state, sweep=replace(sweep, trial=trial))
-    if sweep.duel is None:
-        raise IllegalEvent("a measurement that nobody asked for")
-    duel = sweep.duel
-    if decided.subject == duel.rival:
-        duel = replace(duel, theirs=answer(duel.theirs, position, event.score, bar))
-    else:
-        duel = replace(duel, ours=answer(duel.ours, position, event.score, bar))
-    return replace(state, sweep=replace(sweep, duel=duel))
-
-
-def measure_failed(
-    state: State, decided: Decided, command: Rollout, attempt: int, why: FailureEvidence | None
-) -> State:
-    sweep, limit = current_sweep(state), state.spec.attempts
-    if sweep.trial is not None:
-        trial = replace(sweep.trial, attempts=attempt)
-        if command.artifact == trial.artifact:
-            trial = replace(trial, asked_before=False)
-        else:
-            trial = replace(trial, asked_after=False)
-        if why is not None and attempt >= limit:
-            trial = replace(trial, failure=why)
-        return replace(state, sweep=replace(sweep, trial=trial))
-    if sweep.duel is None:
-        raise IllegalEvent("a measurement that nobody asked for")
-    duel, slot = sweep.duel, Slot(state.position[command.task], attempt)
-    if decided.subject == duel.rival:
-        duel = replace(duel, theirs=fail(duel.theirs, slot, limit, why))
-    else:
-        duel = replace(duel, ours=fail(duel.ours, slot, limit, why))
-    return replace(state, sweep=replace(sweep, duel=duel))
 
 
 def gate_opened(state: State, event: GateOpened) -> State:

@@ -33,7 +33,8 @@ from agentdescent.engine.event import (
     Started,
     Stopped,
 )
-from agentdescent.engine.merge_facts import committed, decided_gate, decided_measure, gate_opened, judged
+from agentdescent.engine.measuring import decided_measure
+from agentdescent.engine.merge_facts import committed, decided_gate, gate_opened, judged
 from agentdescent.engine.path import gate_cost, sizes_of, test_cost
 from agentdescent.engine.population import dev_head
 from agentdescent.engine.scoring import asked_anew, decided_score, hold_test, test_probe

@@ -1,0 +1,151 @@
+"""Every option drawn together, through failures, orphans, interruptions and amendments: the books of the world, of the
+population and of the choices balance, every run ends with nothing held, and its log decides itself again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentdescent import Caps, DiminishingReturns, State, apply, due, initial, replay
+from agentdescent.allocation.choice import Choice
+from agentdescent.allocation.outcomes import Outcome
+from agentdescent.engine.command import Rollout
+from agentdescent.engine.event import Decided, Event
+from agentdescent.engine.merge_needs import begin
+from agentdescent.engine.population import dev_head, live
+from agentdescent.engine.spec import Allocator, FusionWidth
+from agentdescent.history.outcomes import outcomes
+from agentdescent.merge.acceptance import MILLION, Unpaired
+from agentdescent.record import replace
+from agentdescent.search import Beam, SingleHead
+from tests.engine import spends
+from tests.engine.population_books import audited
+from tests.engine.spends import spied, terminal
+from tests.strategies import (
+    ACCEPTANCES,
+    ALLOCATORS,
+    AUDITS,
+    POLICIES,
+    SAMPLINGS,
+    Job,
+    caps,
+    economies,
+    setups,
+    specs,
+    tight,
+    trouble,
+    worlds,
+)
+from tests.world import World, any_order, jobs, play
+
+SEEDS = st.integers(0, 99_999)
+FUTILITY = (0.0, 0.3, 0.9)
+WIDTHS: tuple[FusionWidth, ...] = ("all", "adaptive", 2, 3)
+
+
+@st.composite
+def everything(draw: st.DrawFn, *, failing: bool = True, over: bool = False, strict: bool | None = None) -> Job:
+    """A job in which no optional mechanism excludes another that it can be had with."""
+    setup = draw(setups(strict=strict))
+    limits = draw(st.sampled_from([caps(setup), tight(setup), tight(setup)]))
+    spec = draw(specs(setup, limits=limits))
+    selection = draw(st.sampled_from([SingleHead(), *POLICIES]))
+    single = isinstance(selection, SingleHead)
+    allocator: Allocator | None = draw(st.sampled_from([None, *ALLOCATORS[3:], *spends.ALLOCATORS, *spends.ALLOCATORS]))
+    futility = draw(st.sampled_from(FUTILITY))
+    predicted = futility > 0 or (allocator is not None and "finish" in allocator.stages)
+    acceptances = [one for one in ACCEPTANCES if not (predicted and isinstance(one, Unpaired))]
+    spec = replace(
+        spec,
+        selection=selection,
+        refresh_interval=draw(st.sampled_from([1, 2])) if single else 1,
+        fusion="union",
+        fusion_width=draw(st.sampled_from(WIDTHS)) if single else "all",
+        tournament=draw(st.sampled_from([True, True, False])),
+        soft_floor=draw(st.sampled_from([0.3, 0.75, 1.0])),
+        futility=futility,
+        finish_epsilon=draw(st.sampled_from([0.0, 0.1, 0.5])),
+        allocator=allocator,
+        acceptance=draw(st.sampled_from(acceptances)),
+        audit=draw(st.sampled_from(AUDITS)),
+        oracle_budget=draw(st.sampled_from([0, 3, 12, 1_000])),
+        sampling=draw(st.sampled_from(SAMPLINGS)),
+        samples=draw(st.sampled_from([1, 2, 4])),
+    )
+    spec = replace(spec, **draw(economies(setup, spec)))
+    return Job(spec, setup, draw(worlds(failing=failing, over=over)))
+
+
+@given(everything(over=True), SEEDS, st.sampled_from([0, 0, 1, 2]))
+def test_together(job: Job, seed: int, rough: int) -> None:
+    observed: list[tuple[Choice, Outcome]] = []
+    meddle = None if not rough else trouble(seed, stops=0.01 * rough**2)
+    with spied(observed):
+        state, log = play(*job, order=any_order(seed), meddle=meddle, limit=30_000)
+    assert (state.stopped, due(state)) == (log[-1], ())
+    if not (state.sweep is not None and state.sweep.gates) and state.base is None:
+        assert state.governor.held == state.test_hold
+    ended = terminal(log)
+    assert Counter(observed) == Counter((choice, outcome) for choice, outcome in ended if outcome != "unresolved")
+    assert (found := replay(log)).divergence is None, found.divergence
+    assert found.finished
+    if not isinstance(job.spec.selection, SingleHead):
+        audited(job, log)
+    labels = outcomes(log)
+    everyone = sorted(labels)
+    assert everyone == list(range(len(everyone)))
+
+
+MEASURES = ("rebase", "conflict", "tournament")
+
+
+def merges(job: Job, log: list[Event]) -> list[tuple[State, State]]:
+    """(before, after) of each first fact of a merge that is an effect."""
+    found, state = [], initial(job.spec, job.setup)
+    for event in log:
+        after = apply(state, event)
+        if isinstance(event, Decided) and isinstance(event.command, Rollout) and event.command.purpose in MEASURES:
+            begun = begin(state, patient=False)
+            if begun is not None and begun is not state.sweep:
+                found.append((state, after))
+        state = after
+    return found
+
+
+@pytest.mark.parametrize("seed", [2, 8, 10, 14])
+def test_a_merge_that_begins_with_a_tournament_is_about_its_own_head(seed: int) -> None:
+    """Also where the merge before it was about another head: the union is compared, and nothing is stale."""
+    spec, setup = jobs(16, workers=4)
+    spec = replace(spec, selection=Beam(3), tournament=True, cheap_size=2)
+    spec = replace(spec, schedule="rounds" if seed % 3 else "continuous")
+    world = World(seed=seed, menu=("good", "good", "pair"), solved=0.1)
+    _, log = play(spec, setup, world, order=any_order(seed))
+    turned = [
+        (before, after)
+        for before, after in merges(Job(spec, setup, world), log)
+        if after.sweep is not None and after.sweep.version != before.head.version.number
+    ]
+    assert turned, "the scenario is no longer met"
+    for before, after in turned:
+        assert after.sweep is not None
+        assert after.head.version.number == after.sweep.version
+        number = before.head.version.number
+        assert live(after, number).rejected == before.head.rejected
+    assert "cas-conflict" not in outcomes(log).values()
+
+
+@given(everything(failing=False), SEEDS)
+def test_a_merge_that_begins_with_an_effect_is_a_point_of_the_returns(job: Job, seed: int) -> None:
+    rule = DiminishingReturns()
+    caps = Caps(tokens=10**9, rounds=6)
+    spec = replace(job.spec, schedule="continuous", caps=caps, diminishing_returns=rule, projection="verdict")
+    job = Job(spec, job.setup, replace(job.world, menu=("good", "good", "clash", "pair", "meh"), solved=0.1))
+    _, log = play(*job, order=any_order(seed), limit=30_000)
+    for before, after in merges(job, log):
+        if before.sweep is not None:
+            point = after.returns.points[-1]
+            assert point.tokens == before.governor.spent.tokens or after.returns == before.returns
+            assert point.reward == dev_head(before).scores.total / (MILLION * before.head.scores.size)
