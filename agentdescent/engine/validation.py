@@ -210,7 +210,7 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
     state = replace(state, split=replace(state.split, train=(0,), cheap=tuple(range(len(cheap)))))
     if not (setup.tariff.solve.strict and setup.tariff.propose.strict):
         # Nothing is known of what a call costs, but that it takes a token.
-        calls = 2 * heldout + 2 * test + 2 + (audit_calls(state) or 0)
+        calls = 2 * heldout + 2 * test + 2 + (audit_calls(state, state.head.version.artifact) or 0)
         _check_covered(spec.caps, Amount(calls, 0, calls, calls - 1))
         return tuple(warnings)
     sizes = sizes_of(setup, tuple(largest[:heldout]))

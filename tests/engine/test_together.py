@@ -9,18 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentdescent import Caps, DiminishingReturns, State, apply, due, initial, replay
+from agentdescent import CallBudget, Caps, DiminishingReturns, State, apply, due, initial, replay
 from agentdescent.allocation.choice import Choice
 from agentdescent.allocation.outcomes import Outcome
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import Decided, Event
 from agentdescent.engine.merge_needs import begin
+from agentdescent.engine.path import proposal_terms, verdict_cost, worker_path
 from agentdescent.engine.population import dev_head, live
 from agentdescent.engine.spec import Allocator, FusionWidth
+from agentdescent.engine.state import Member, Worker
 from agentdescent.history.outcomes import outcomes
 from agentdescent.merge.acceptance import MILLION, Unpaired
+from agentdescent.merge.audit import Audit, Audited
 from agentdescent.record import replace
-from agentdescent.search import Beam, SingleHead
+from agentdescent.search import Archive, Beam, SingleHead
 from tests.engine import spends
 from tests.engine.population_books import audited
 from tests.engine.spends import spied, terminal
@@ -149,3 +152,43 @@ def test_a_merge_that_begins_with_an_effect_is_a_point_of_the_returns(job: Job, 
             point = after.returns.points[-1]
             assert point.tokens == before.governor.spent.tokens or after.returns == before.returns
             assert point.reward == dev_head(before).scores.total / (MILLION * before.head.scores.size)
+
+
+def with_two_heads() -> tuple[State, Member, Member]:
+    """At a barrier: the head that the merge was at last, of which the oracle has said all, and another."""
+    spec, setup = jobs(16, workers=4)
+    setup = replace(setup, oracle="oracle")
+    spec = replace(
+        spec, selection=Archive(), oracle_budget=1_000, audit=Audit(blast_radius=0.0), call_budget=CallBudget(48, 1)
+    )
+    world = World(seed=1, menu=("good", "long", "pair"), solved=0.1)
+    state = initial(spec, setup)
+    for event in play(spec, setup, world)[1]:
+        state = apply(state, event)
+        here = state.head.version
+        others = [one for one in state.population.members if one.successor < 0 and one.head.version.size != here.size]
+        if state.audited.artifact == here.artifact and others and not state.window.count:
+            mine = next(one for one in state.population.members if one.head.version.number == here.number)
+            return state, mine, others[0]
+    raise AssertionError("the scenario is no longer met")
+
+
+def test_the_path_of_a_turn_is_that_of_the_head_it_starts_from() -> None:
+    """Whatever the oracle has said of the head that the merge was at last."""
+    state, _, other = with_two_heads()
+    start = other.head.version
+    unheard = replace(state, audited=Audited())
+    assert worker_path(state, 0, state.round, start=start) == worker_path(unheard, 0, state.round, start=start)
+
+
+def test_what_a_proposal_may_use_depends_on_its_own_head() -> None:
+    """With money for the smaller head's verdict and not for the larger one's."""
+    state, mine, other = with_two_heads()
+    for at in (mine, other):
+        worker = Worker(stage="rolled", copy=at.head.version, task=state.split.train[0])
+        facing = [replace(state, head=head) for head in (mine.head, other.head)]
+        need = verdict_cost(state, at.head.version).tokens
+        for free in range(0, need + 400, 8):
+            caps = Caps(tokens=state.governor.spent.tokens + state.governor.held.tokens + free)
+            now = [replace(one, governor=replace(one.governor, caps=caps)) for one in facing]
+            assert len({proposal_terms(one, worker, 30) for one in now}) == 1
