@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentdescent import CallBudget, Caps, DiminishingReturns, State, apply, due, initial, replay
+from agentdescent import CallBudget, Caps, DiminishingReturns, Spec, State, UsageError, apply, due, initial, replay
 from agentdescent.allocation.choice import Choice
+from agentdescent.allocation.config import ValueBudgetAllocator
 from agentdescent.allocation.outcomes import Outcome
+from agentdescent.allocation.policies import Always
+from agentdescent.engine.allotting import left_of
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import Decided, Event
 from agentdescent.engine.merge_needs import begin
@@ -19,6 +22,7 @@ from agentdescent.engine.path import proposal_terms, verdict_cost, worker_path
 from agentdescent.engine.population import dev_head, live
 from agentdescent.engine.spec import Allocator, FusionWidth
 from agentdescent.engine.state import Member, Worker
+from agentdescent.engine.validation import check
 from agentdescent.history.outcomes import outcomes
 from agentdescent.merge.acceptance import MILLION, Unpaired
 from agentdescent.merge.audit import Audit, Audited
@@ -26,7 +30,7 @@ from agentdescent.record import replace
 from agentdescent.search import Archive, Beam, SingleHead
 from tests.engine import spends
 from tests.engine.population_books import audited
-from tests.engine.spends import spied, terminal
+from tests.engine.spends import eager, spied, terminal
 from tests.strategies import (
     ACCEPTANCES,
     ALLOCATORS,
@@ -185,10 +189,38 @@ def test_what_a_proposal_may_use_depends_on_its_own_head() -> None:
     """With money for the smaller head's verdict and not for the larger one's."""
     state, mine, other = with_two_heads()
     for at in (mine, other):
-        worker = Worker(stage="rolled", copy=at.head.version, task=state.split.train[0])
+        worker = Worker(stage="rolled", copy=at.head.version, task=state.split.train[0], score=900_000)
         facing = [replace(state, head=head) for head in (mine.head, other.head)]
         need = verdict_cost(state, at.head.version).tokens
         for free in range(0, need + 400, 8):
             caps = Caps(tokens=state.governor.spent.tokens + state.governor.held.tokens + free)
             now = [replace(one, governor=replace(one.governor, caps=caps)) for one in facing]
             assert len({proposal_terms(one, worker, 30) for one in now}) == 1
+
+
+def test_rollouts_are_paced_as_rounds_are() -> None:
+    """The price is paced by what runs out first of all that is limited beside the tokens."""
+    state, _, _ = with_two_heads()
+    spent = state.governor.spent.rollouts
+    for limits, left in (
+        (Caps(tokens=10**9), None),
+        (Caps(tokens=10**9, rollouts=4 * spent), 0.75),
+        (Caps(tokens=10**9, rollouts=4 * spent, rounds=2 * state.round), 0.5),
+        (Caps(tokens=10**9, rollouts=4 * spent, rounds=8 * state.round), 0.75),
+    ):
+        assert left_of(replace(state, governor=replace(state.governor, caps=limits))) == left
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (Spec(tournament=True, fusion="none"), "tournament .* fusion"),
+        (Spec(allocator=Always(stages=("tournament",))), "allocator .* tournament"),
+        (Spec(allocator=eager(), fusion="none"), "allocator .* tournament"),
+        (Spec(allocator=ValueBudgetAllocator(), self_verify=False), "allocator .* self_verify"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(changes: Spec, message: str) -> None:
+    _, setup = jobs()
+    with pytest.raises(UsageError, match=message):
+        check(changes, setup)
