@@ -11,7 +11,6 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
-from agentdescent import vector
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
 from agentdescent.blocking import Cancellation
@@ -37,7 +36,7 @@ from agentdescent.errors import CorruptLog, ExecutorLost, IllegalEvent
 from agentdescent.inflight import Effect
 from agentdescent.own import Elder, injected
 from agentdescent.ports import Executor, Item, Log, Result, Task
-from agentdescent.recovery import Observer, recover, to_go_on
+from agentdescent.recovery import Observer, readers, recover, to_go_on
 from agentdescent.wiring import Ports, sent_away
 
 DEADLINE = 120.0
@@ -191,13 +190,9 @@ class Run:
         if self.state.stopped is None:
             self.calls.deploy()
         orphans = open_effects(self.state.window)
-        readers = {
-            worker.rollout: index
-            for index, worker in enumerate(vector.items(self.state.workers))
-            if worker.stage in ("rolled", "proposing")
-        }
-        recalled = self.log.recall({*readers, *(decided.command.id for decided in orphans)})
-        for rollout, index in readers.items():
+        reading = readers(self.state)
+        recalled = self.log.recall({*reading, *(decided.command.id for decided in orphans)})
+        for rollout, index in reading.items():
             if rollout not in recalled:
                 raise CorruptLog(f"the output of command {rollout}, which a proposal is to read, is not in the journal")
             self._outputs[index] = recalled[rollout][1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from agentdescent import vector
 from agentdescent.budget.governor import Caps, fits
 from agentdescent.budget.usage import NOTHING
 from agentdescent.engine.event import Amended, Event, Interrupted, Started
@@ -62,6 +63,17 @@ def _same_job(recorded: Started, spec: Spec, setup: Setup) -> None:
             f"the log is of another job: {', '.join(changed)} differ; resume with what it was started with, "
             "or start a new run"
         )
+
+
+def readers(state: State) -> dict[int, int]:
+    """Rollouts whose output a proposal may still read, with the lane that asks for it: also one that has led to a
+    proposal, while it may lead to another."""
+    before, between = ("rolled", "proposing"), ("proposed", "verifying", "verified")
+    return {
+        worker.rollout: lane
+        for lane, worker in enumerate(vector.items(state.workers))
+        if worker.stage in before or (worker.stage in between and worker.asked < state.spec.samples)
+    }
 
 
 RESUMABLE: tuple[str, ...] = ("cancelled", "stop_when", "max_seconds", "error", "overrun")

@@ -344,6 +344,8 @@ class Watch:
             case RolledOut() | Proposed() | Failed() | Abandoned():
                 self._answered(before, event, after)
             case Skipped():
+                if event.purpose == "audit":
+                    self._unaudited(before, event)
                 if event.subject not in self.subjects:
                     self._new(event.subject)
             case GateOpened():
@@ -352,9 +354,6 @@ class Watch:
                 self._judged(before, event)
             case Committed():
                 self._committed(before, event, after)
-            case Skipped():
-                if event.purpose == "audit":
-                    self._unaudited(before, event)
             case Stopped():
                 assert self.won is None, f"{self.won} was judged committed and never was"
                 gates = () if before.sweep is None else before.sweep.gates

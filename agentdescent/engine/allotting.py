@@ -61,7 +61,7 @@ def ask(
     allocator = state.spec.allocator
     if allocator is None or stage not in allocator.stages:
         return None
-    facts = Facts(stage, context, remaining_fraction(state.governor), allowed, cost, _left(state))
+    facts = Facts(stage, context, remaining_fraction(state.governor), allowed, cost, left_of(state))
     uniform = draw("finish" if stage == "finish" else f"allocate-{stage}", subject)
     match allocator:
         case ValueBudgetAllocator():
@@ -113,10 +113,11 @@ def base_score(state: State, card: Card) -> float | None:
     return sum(own) / (MILLION * len(own)) if own else None
 
 
-def _left(state: State) -> float | None:
-    """Share of the rounds that may still be made."""
-    limit = state.governor.caps.rounds
-    return None if limit is None else max(0.0, 1.0 - state.round / limit)
+def left_of(state: State) -> float | None:
+    """Share of the rounds or rollouts that may still be made, the lesser one; None where neither is limited."""
+    caps, rollouts = state.governor.caps, state.governor.spent.rollouts
+    used = [done / cap for done, cap in ((state.round, caps.rounds), (rollouts, caps.rollouts)) if cap is not None]
+    return max(0.0, 1.0 - max(used)) if used else None
 
 
 def recorded(state: State, choice: Choice | None) -> State:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from agentdescent.engine.command import Rollout
 from agentdescent.engine.event import Decided, RolledOut, Skipped
 from agentdescent.engine.merge_facts import current_sweep, gate_at, with_gate
-from agentdescent.engine.oracle import known_of_head
+from agentdescent.engine.oracle import known_of
 from agentdescent.engine.scoring import pay
 from agentdescent.engine.state import State
 from agentdescent.errors import IllegalEvent
@@ -22,7 +22,7 @@ def begin_audit(state: State, audit: Auditing) -> tuple[Auditing, Probe, Probe]:
     if audit.base is not None and audit.own is not None:
         return audit, audit.base, audit.own
     head, cheap, size = state.head.version, state.split.cheap, state.head.scores.size
-    base, own = probe_of(known_of_head(state), cheap, size), probe_of(None, cheap, size)
+    base, own = probe_of(known_of(state, head.artifact), cheap, size), probe_of(None, cheap, size)
     calls = len(base.order) + len(own.order)  # fewer than were set aside, if the head was asked about since
     return Auditing(calls, head.artifact, base, own), base, own
 

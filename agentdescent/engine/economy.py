@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from agentdescent.budget import projection
 from agentdescent.budget.returns import DiminishingReturns, Returns, diminished, observe
+from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.record import replace
 
@@ -16,7 +17,7 @@ _MILLION = 1_000_000
 
 
 def _after(state: State, rule: DiminishingReturns) -> Returns:
-    scores = state.head.scores
+    scores = dev_head(state).scores
     return observe(rule, state.returns, state.governor.spent.tokens, scores.total / (_MILLION * scores.size))
 
 

@@ -20,7 +20,7 @@ def decided_measure(before: State, state: State, event: Decided, command: Rollou
     """`before`: the state that the decision was taken in, without the command; the sweep may begin with it."""
     before, begun = enter(before)
     sweep, need = settle_sweep(before, begun)
-    state = replace(state, cards=before.cards, quiet=before.quiet, head=before.head, population=before.population)
+    state = replace(before, next_command=state.next_command, window=state.window)
     if not isinstance(need, Measure) or need.subject != event.subject:
         raise IllegalEvent(f"nothing to measure for {event.subject}")
     if sweep.trial is not None:

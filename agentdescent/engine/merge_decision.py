@@ -115,7 +115,7 @@ def _open(state: State, put: Put, numbered: int | None, draw: Draw) -> GateOpene
         put.hold,
         choice,
         state.prior if isinstance(state.spec.acceptance, Unpaired) else None,
-        audit_calls(state),
+        audit_calls(state, head.artifact),
     )
 
 

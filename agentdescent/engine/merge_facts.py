@@ -1,4 +1,4 @@
-"""Facts of a merge: measurements, gates opened and scored, verdicts, commits."""
+"""Facts of a merge: gates opened and scored, verdicts, commits."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ def _forward(state: State, sweep: Sweep, ops: Ops) -> Sweep | Need:
     order, own = gate_order(state, cards)
     if known is not None:
         order = tuple(p for p in order if score_at(known, p) == UNKNOWN)
-    hold = add(gate_hold(state, version.size, len(order)), audit_hold(state, version.size))
+    hold = add(gate_hold(state, version.size, len(order)), audit_hold(state, head.version, version.size))
     if fits(state.governor, hold):
         if len(cards) > 1 and state.spec.tournament and candidate is None:
             return enter(state, cards, version, hold)

@@ -7,10 +7,10 @@ from agentdescent.merge.audit import missing, open_calls, wanted
 from agentdescent.merge.scores import Scores
 
 
-def known_of_head(state: State) -> Scores | None:
-    """What the oracle said of the head."""
+def known_of(state: State, artifact: str) -> Scores | None:
+    """What the oracle said of this head, as far as that is still known."""
     audited = state.audited
-    return audited.scores if audited.artifact == state.head.version.artifact else None
+    return audited.scores if audited.artifact == artifact else None
 
 
 def calls_left(state: State) -> int:
@@ -23,11 +23,11 @@ def calls_left(state: State) -> int:
     return state.spec.oracle_budget - used
 
 
-def audit_calls(state: State) -> int | None:
-    """What a gate that opens now sets aside: calls of the oracle, 0 when its budget does not cover the audit, None
-    when none is wanted."""
+def audit_calls(state: State, artifact: str) -> int | None:
+    """What a gate that opens now on the head `artifact` sets aside: calls of the oracle, 0 when its budget does not
+    cover the audit, None when none is wanted."""
     spec = state.spec
     if not spec.oracle_budget or not wanted(spec.audit, spec.strategy.blast_radius, state.trust):
         return None
-    calls = len(state.split.cheap) + len(missing(known_of_head(state), state.split.cheap))
+    calls = len(state.split.cheap) + len(missing(known_of(state, artifact), state.split.cheap))
     return calls if calls <= calls_left(state) else 0

@@ -8,8 +8,8 @@ from agentdescent.budget.governor import Governor, alone, fits, remaining_fracti
 from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, Usage, add, at_least_zero, scale, subtract
 from agentdescent.engine.flow import lanes
-from agentdescent.engine.oracle import audit_calls, known_of_head
-from agentdescent.engine.population import shortest
+from agentdescent.engine.oracle import audit_calls, known_of
+from agentdescent.engine.population import live, shortest
 from agentdescent.engine.spec import Setup
 from agentdescent.engine.state import Sizes, State, Version, Worker
 from agentdescent.merge.audit import missing
@@ -61,19 +61,20 @@ def gate_hold(state: State, size: int, tasks: int) -> Amount:
     return add(gate, at_least_zero(subtract(test_cost(state, size), state.test_hold)))
 
 
-def audit_hold(state: State, size: int) -> Amount:
-    """The worst case of the audit of a candidate of `size` bytes whose gate opens now; nothing when there is none."""
-    if not audit_calls(state):
+def audit_hold(state: State, head: Version, size: int) -> Amount:
+    """The worst case of the audit of a candidate of `size` bytes whose gate opens now on this head; nothing when there
+    is none."""
+    if not audit_calls(state, head.artifact):
         return NOTHING
     own = sweep_cost(state.governor, state.cheap, size)
-    if not missing(known_of_head(state), state.split.cheap):
+    if not missing(known_of(state, head.artifact), state.split.cheap):
         return own
-    return add(own, sweep_cost(state.governor, state.cheap, state.head.version.size))
+    return add(own, sweep_cost(state.governor, state.cheap, head.size))
 
 
-def verdict_cost(state: State, size: int) -> Amount:
-    """The worst case of a gate, and of the audit that may follow it."""
-    return add(gate_cost(state, size), audit_hold(state, size))
+def verdict_cost(state: State, head: Version) -> Amount:
+    """The worst case of a gate on this head, and of the audit that may follow it."""
+    return add(gate_cost(state, head.size), audit_hold(state, head, head.size))
 
 
 def propose_estimate(state: State, version: Version, task: int) -> Amount:
@@ -91,14 +92,15 @@ def proposal_terms(state: State, worker: Worker, size: int) -> tuple[int, Amount
     """The ceiling of the proposal that a worker wants, its prompt of `size` bytes, and what to reserve for it.
 
     With a call budget that is the ceiling it allocates, lowered in steps of 16 tokens as far as the floor where the
-    rest would come out of what other turns, and a gate, are expected to need.
+    rest would come out of what other turns, and a verdict, are expected to need.
     """
     governor, budget = state.governor, state.spec.call_budget
     if budget is None:
         return state.setup.tariff.propose.ceiling, reservation(governor, "propose", size)
     wanted = ceiling(budget, worker.score, remaining_fraction(governor))
     reserve = reservation(governor, "propose", size, wanted)
-    others = add(at_least_zero(subtract(state.expected, worker.path)), gate_cost(state, state.head.version.size))
+    head = state.head if worker.copy is None else live(state, worker.copy.number)
+    others = add(at_least_zero(subtract(state.expected, worker.path)), verdict_cost(state, head.version))
     if not governor.tariff.propose.strict or fits(governor, add(reserve, others)):
         return wanted, reserve
     wanted = lowered(budget, wanted, lambda n: fits(governor, add(reservation(governor, "propose", size, n), others)))
@@ -133,7 +135,7 @@ def worker_path(
     own = reservation(state.governor, "solve", version.size + state.setup.tasks[task].size)
     if alone(state.governor, "solve"):
         return task, version, own, own
-    rest = add(propose_estimate(state, version, task), verdict_cost(state, (start or state.head.version).size))
+    rest = add(propose_estimate(state, version, task), verdict_cost(state, start or state.head.version))
     return task, version, own, add(own, rest)
 
 

@@ -45,7 +45,7 @@ def decided_bout(before: State, state: State, event: Decided, command: Rollout) 
     """`before`: the state that the decision was taken in, without the command; the sweep may begin with it."""
     before, begun = enter(before)
     sweep, need = settle_sweep(before, begun)
-    state = replace(state, cards=before.cards, quiet=before.quiet)
+    state = replace(before, next_command=state.next_command, window=state.window)
     if isinstance(need, Enter):
         own = () if event.choice is None else (event.choice,)
         candidate: Candidate | None = Candidate(event.subject, before.head.version.number, own, entrants=need.entrants)

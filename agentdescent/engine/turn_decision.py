@@ -62,7 +62,7 @@ def _propose(state: State, index: int, worker: Worker) -> Decision | None:
     size = version.size + state.setup.tasks[worker.task].size + min(worker.size, tariff.output_limit)
     ceiling, reserve = proposal_terms(state, worker, size)
     if worker.asked and worker.subject < 0:  # nothing is earmarked for another proposal of this rollout
-        if not affords_turn(state, add(reserve, verdict_cost(state, live(state, version.number).version.size))):
+        if not affords_turn(state, add(reserve, verdict_cost(state, live(state, version.number).version))):
             return None
     elif not fits(state.governor, reserve):
         if worker.subject < 0 or state.window.count:
@@ -117,7 +117,7 @@ def _ask_verify(
     event = ask_rollout(state, "verify", changed, card.task, attempt=worker.attempt, worker=index, subject=card.subject)
     if event is None:
         return Skipped("verify", card.subject, "unaffordable")
-    needed = add(event.command.reserve, verdict_cost(state, live(state, version.number).version.size))
+    needed = add(event.command.reserve, verdict_cost(state, live(state, version.number).version))
     if not affords_turn(state, needed):
         return Skipped("verify", card.subject, "unaffordable")
     return event if choice is None else replace(event, choice=choice)

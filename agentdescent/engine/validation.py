@@ -111,6 +111,7 @@ def _check_spec(spec: Spec) -> None:
         raise UsageError(f"fusion_width waits for proposals on one head, and {policy} keeps several: leave one out")
     if spec.fusion == "none" and spec.fusion_width not in ("all", 1):
         raise UsageError(f'fusion_width is {spec.fusion_width!r} and fusion "none": leave one of them out')
+    _check_stages(spec)
     for name, chance in (("futility", spec.futility), ("finish_epsilon", spec.finish_epsilon)):
         if not 0 <= chance < 1:
             raise UsageError(f"{name} is {chance!r}: it must be a probability from 0 to below 1")
@@ -133,6 +134,19 @@ def _check_spec(spec: Spec) -> None:
         raise UsageError(
             f"refresh_interval is {spec.refresh_interval}, and {policy} picks anew for every turn: leave one out"
         )
+
+
+def _check_stages(spec: Spec) -> None:
+    """Raises UsageError for a spend, or a say in one, that no decision of this run would come to."""
+    if spec.tournament and spec.fusion == "none":
+        raise UsageError('tournament compares a union with its parts, and fusion is "none": leave one of them out')
+    stages = () if spec.allocator is None else spec.allocator.stages
+    for stage, possible, remedy in (
+        ("tournament", spec.tournament, "set tournament=True"),
+        ("verify", spec.self_verify, "set self_verify=True"),
+    ):
+        if stage in stages and not possible:
+            raise UsageError(f"the allocator decides {stage}, which this run never does: {remedy}, or leave it out")
 
 
 def _check_economy(spec: Spec, rate: Rate) -> None:
@@ -210,7 +224,7 @@ def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
     state = replace(state, split=replace(state.split, train=(0,), cheap=tuple(range(len(cheap)))))
     if not (setup.tariff.solve.strict and setup.tariff.propose.strict):
         # Nothing is known of what a call costs, but that it takes a token.
-        calls = 2 * heldout + 2 * test + 2 + (audit_calls(state) or 0)
+        calls = 2 * heldout + 2 * test + 2 + (audit_calls(state, state.head.version.artifact) or 0)
         _check_covered(spec.caps, Amount(calls, 0, calls, calls - 1))
         return tuple(warnings)
     sizes = sizes_of(setup, tuple(largest[:heldout]))
