@@ -189,6 +189,7 @@ def run_unlabelled(seeds: int) -> tuple[int, int]:
                 "seed": seed,
                 "screen": True,
                 "sampling": Stakes(),
+                "tournament": True,
                 "allocator": EVERYWHERE,
                 "max_tokens": RUN_TOKENS,
             }
