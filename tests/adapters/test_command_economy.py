@@ -156,7 +156,7 @@ def test_allocators_by_name(name: str, made: object) -> None:
         (("--projection", "round"), "no token cap says what has to fit"),
         (("--soft-floor", "2"), "soft_floor is 2.0"),
         (("--selection", "best"), "argument --selection: invalid choice: 'best'"),
-        (("--selection", "beam", "--fusion-width", "3"), "fusion_width waits for proposals on one head, and Beam keeps several"),
+        (("--selection", "beam", "--fusion-width", "3"), "fusion_width waits for proposals on one head"),
         (("--selection", "beam", "--population", "1"), "population is 1"),
         (("--futility", "1"), "futility is 1.0"),
         (("--finish-epsilon", "1.5"), "finish_epsilon is 1.5"),
