@@ -6,7 +6,8 @@ makes its gain stand for those that were stopped (Horvitz and Thompson 1952):
     loss = sum of gain (1 - pi) / pi  over  sum of gain / pi      over the gates that committed, pi = 1 above the bar
 
 The interval is Wilson's for the share of commits among the gates completed by chance, times the gates stopped and the
-mean gain of a commit. Counts and sums of several runs add up. A union that was stopped counts as lost although its
+mean gain of a commit: of those completed by chance, or of all, the smaller below and the larger above, since the few
+that chance completed say little of how much a commit gains. Counts and sums of several runs add up. A union that was stopped counts as lost although its
 parts go on, so the estimate errs upwards.
 """
 
@@ -104,12 +105,12 @@ def interval(recall: Recall, z: float = Z95) -> tuple[float, float]:
         return 0.0, 0.0
     if recall.finished == 0 or recall.commits == 0:
         return 0.0, 1.0
-    won = recall.finished_commits
-    mean = recall.chance_gain / won if won else recall.gain / recall.commits
+    won, of_all = recall.finished_commits, recall.gain / recall.commits
+    of_chance = recall.chance_gain / won if won else of_all
     low, high = wilson(won / recall.finished, recall.finished, z)
 
-    def share(rate: float) -> float:
+    def share(rate: float, mean: float) -> float:
         lost = rate * recall.stopped * mean
         return lost / (lost + recall.gain) if lost > 0.0 else 0.0
 
-    return share(low), share(high)
+    return share(low, min(of_chance, of_all)), share(high, max(of_chance, of_all))

@@ -97,3 +97,11 @@ def test_pooled_over_runs_it_finds_the_truth(seed: int, epsilon: float, share: f
     estimated = loss(recall)
     assert estimated is not None
     assert abs(estimated - truth) < 0.25
+
+
+def test_one_commit_of_no_gain_by_chance_does_not_say_that_nothing_was_lost() -> None:
+    """Seen in world jewel: the only gate that chance completed committed on its verify weights, without any gain."""
+    seen = Recall(stopped=209, finished=24, finished_commits=1, chance_gain=0, commits=448, gain=1_608_000_000)
+    low, high = interval(seen)
+    assert low == 0.0
+    assert 0.05 < high < 0.15
