@@ -7,8 +7,8 @@ makes its gain stand for those that were stopped (Horvitz and Thompson 1952):
 
 The interval is Wilson's for the share of commits among the gates completed by chance, times the gates stopped and the
 mean gain of a commit: of those completed by chance, or of all, the smaller below and the larger above, since the few
-that chance completed say little of how much a commit gains. Counts and sums of several runs add up. A union that was stopped counts as lost although its
-parts go on, so the estimate errs upwards.
+that chance completed say little of how much a commit gains. Counts and sums of several runs add up. A union that was
+stopped counts as lost although its parts go on, so the estimate errs upwards.
 """
 
 from __future__ import annotations
