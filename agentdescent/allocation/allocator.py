@@ -153,7 +153,9 @@ def observe(
     them once, with whichever of its decisions is closed last; 0 and 0 book nothing. `screen`: a verified proposal that
     did not gain is not merged. Without it a label of `verify` is known whatever was chosen, and weighs 1.
     """
-    account = book(config, learned, gain, cost, committed=outcome == "committed").account
+    account = learned.account
+    if gain or cost:
+        account = book(config, learned, gain, cost, committed=outcome == "committed").account
     own = standing(learned, choice.stage)
     label = label_of(outcome)
     if choice.reason != "clock" and (label != "recorded" or outcome in config.also_negative):
