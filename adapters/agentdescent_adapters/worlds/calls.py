@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Literal, NoReturn, TypeAlias
 
@@ -39,7 +40,7 @@ async def _never() -> NoReturn:
     raise AssertionError("nobody sets this event")
 
 
-class WorldAgent:
+class WorldAgent(ABC):
     """An agent whose answers are a script. A world gives `true_scores`, `output` and `reply`.
 
     A call costs lognormal(ln 1800, 0.4) tokens, `heavy`: Pareto(700, 1.5), at most 10,000; a proposal 1.4 times that.
@@ -78,19 +79,21 @@ class WorldAgent:
 
     # --- the world ----------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def true_scores(self, rendered: str) -> tuple[int, ...]:
         """What an artifact scores on the held-out tasks, in their order and without noise, in millionths."""
-        raise NotImplementedError
 
     def quality(self, rendered: str) -> float:
         """The score in which the world states its targets: the true mean over the held-out tasks."""
         return sum(self.true_scores(rendered)) / (MILLION * len(self.heldout))
 
+    @abstractmethod
     def output(self, rendered: str, task: Task) -> str:
-        raise NotImplementedError
+        """What the agent says to a task."""
 
+    @abstractmethod
     def reply(self, rendered: str, task: Task, sample: int) -> str | None:
-        raise NotImplementedError
+        """What it proposes when it has failed one; None: nothing."""
 
     # --- what calls cost ----------------------------------------------------------------------------------------------
 
