@@ -108,8 +108,9 @@ def main() -> int:
         windows[window] = over_bound("ordered", window, given.effects)
         harness.progress(f"ordered, window {window}: {windows[window]:.3f} of the bound")
     digests = ordered_digests(ASSIGNMENTS)
-    bare = bare_threads(given.effects // 2)
-    threads = {admission: threads_utilisation(admission, given.effects) for admission in ADMISSIONS}
+    # The best of three: what else runs on the machine only ever takes away.
+    bare = max(bare_threads(given.effects // 2) for _ in range(3))
+    threads = {one: max(threads_utilisation(one, given.effects) for _ in range(3)) for one in ADMISSIONS}
     harness.progress(f"threads: {threads}, bare threads {bare:.3f}")
     rows = frontier(range(given.seeds))
     sixteen = [row for row in rows if row["workers"] == 16 and "ahead" in str(row["schedule"])]
