@@ -43,15 +43,15 @@ def _settle(future: asyncio.Future[Performed], result: Performed | BaseException
 
 
 class Calls:
-    """Starts effects of one run. `arrive(effect, result, seconds)` is told on the loop, in the very step in which an
-    answer comes, once for each; `lost(error)` when the executor can give no more answers."""
+    """Starts effects of one run. `arrive(effect, result, seconds, refused)` is told on the loop, in the very step in
+    which an answer comes, once for each; `lost(error)` when the executor can give no more answers."""
 
     def __init__(
         self,
         performer: Performer,
         deadline: float,
         capacity: int,
-        arrive: Callable[[Effect, Result, float], None],
+        arrive: Callable[[Effect, Result, float, int], None],
         lost: Callable[[ExecutorLost], None],
         executor: Executor | None,
     ) -> None:
@@ -270,7 +270,7 @@ class Calls:
 
     def _close(self, ident: int, call: Open, result: Result) -> None:
         del self._open[ident]
-        self._arrive(call.effect, result, 0.0 if call.began is None else self.loop.time() - call.began)
+        self._arrive(call.effect, result, call.seconds(self.loop.time()), call.refused)
 
     def _begins(self, ident: int) -> bool:
         """In its thread."""
@@ -281,7 +281,7 @@ class Calls:
 
     def _again(self, ident: int) -> None:
         del self._waiting[ident]
-        self._begin(self._open[ident].effect)
+        self._begin(self._open[ident].anew())
 
     def _expiry(self, call: Open, now: float) -> float:
         return (now if call.began is None else call.began) + self._deadline

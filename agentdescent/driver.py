@@ -258,11 +258,11 @@ class Run:
         self._broken = error
         self._wake()
 
-    def _arrive(self, effect: Effect, result: Result, seconds: float) -> None:
+    def _arrive(self, effect: Effect, result: Result, seconds: float, refused: int) -> None:
         outcome, output = result
         self._wake()
         try:
-            self.log.answered(outcome, output, seconds)
+            self.log.answered(outcome, output, seconds, refused)
         except Exception as error:  # what is not in the journal may not be admitted: the run stops here
             self._broken = error
             return

@@ -70,7 +70,10 @@ def checked(usage: Usage | None) -> Usage | None:
         return None
     if not isinstance(usage, Usage):
         raise UsageError(f"usage is a {type(usage).__name__}: give a Usage(prompt=..., completion=...)")
-    for count in (usage.prompt, usage.completion, usage.cached, usage.calls, 0 if usage.cost is None else usage.cost):
+    for count in (
+        *(usage.prompt, usage.completion, usage.cached, usage.calls, usage.hits),
+        0 if usage.cost is None else usage.cost,
+    ):
         if type(count) is not int or not 0 <= count < _TOO_MUCH:
             raise UsageError(f"usage must be whole numbers of at least 0: {usage}")
     if usage.cached > usage.prompt:
@@ -87,7 +90,14 @@ def _together(a: Usage | None, b: Usage | None) -> Usage | None:
     if a is None or b is None:
         return None
     cost = None if a.cost is None or b.cost is None else a.cost + b.cost
-    return Usage(a.prompt + b.prompt, a.completion + b.completion, a.cached + b.cached, a.calls + b.calls, cost)
+    return Usage(
+        a.prompt + b.prompt,
+        a.completion + b.completion,
+        a.cached + b.cached,
+        a.calls + b.calls,
+        cost,
+        a.hits + b.hits,
+    )
 
 
 def _stays_here(*_: object) -> NoReturn:

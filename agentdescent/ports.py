@@ -119,8 +119,9 @@ class Log(Protocol):
     def append(self, event: Event) -> None:
         """Add a fact. It need not be durable before `sync`."""
 
-    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
-        """Journal an answer the moment it arrives; it survives the death of the process from here on."""
+    def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
+        """Journal an answer the moment it arrives; it survives the death of the process from here on. `seconds` and
+        `refused`, attempts that were turned away and repeated, are no facts: no digest covers them."""
 
     def sync(self) -> None:
         """Return only once every answer and every event so far survives a crash, answers first."""

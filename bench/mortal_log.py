@@ -84,11 +84,11 @@ class MortalLog:
         self.inner.append(event)
         self.appended += 1
 
-    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+    def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
         self.unwritten.add(outcome.id)
         self._tick()
         if not self.dead:
-            self.inner.answered(outcome, output, seconds)
+            self.inner.answered(outcome, output, seconds, refused)
             self.unwritten.discard(outcome.id)
             self.journalled.setdefault(outcome.id, (outcome, output))
 

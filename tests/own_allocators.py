@@ -62,9 +62,9 @@ class Keeping(MemoryLog):
         super().__init__()
         self.journal: dict[int, tuple[Outcome, str]] = {}
 
-    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+    def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
         self.journal[outcome.id] = outcome, output
-        super().answered(outcome, output, seconds)
+        super().answered(outcome, output, seconds, refused)
 
     def cut(self, share: float) -> MemoryLog:
         """As a process that was killed left it."""

@@ -410,11 +410,11 @@ class FullDisk(MemoryLog):
         super().__init__()
         self.left = 30
 
-    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+    def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
         self.left -= 1
         if self.left < 0:
             raise OSError(28, "no space left")
-        super().answered(outcome, output, seconds)
+        super().answered(outcome, output, seconds, refused)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

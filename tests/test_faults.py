@@ -300,9 +300,9 @@ def test_a_late_answer_is_dropped_and_was_charged_at_its_reservation(stubborn: b
     agent, told = Late(), list[tuple[int, str]]()
 
     class Telling(MemoryLog):
-        def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+        def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
             told.append((outcome.id, type(outcome).__name__))
-            super().answered(outcome, output, seconds)
+            super().answered(outcome, output, seconds, refused)
 
     result, _ = run(agent, log=Telling())
     late = [event for event in events_of(result) if isinstance(event, Failed)]
@@ -561,10 +561,10 @@ def test_a_port_that_cancels_its_own_call_after_a_stop_is_not_waited_for() -> No
 
 def test_a_log_that_fails_in_its_own_way_ends_the_run() -> None:
     class Database(MemoryLog):
-        def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+        def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
             if outcome.id == 12:
                 raise LookupError("the database is locked")
-            super().answered(outcome, output, seconds)
+            super().answered(outcome, output, seconds, refused)
 
     with pytest.raises(LookupError, match="the database is locked"):
         run(Agent(), log=Database())
@@ -586,8 +586,8 @@ class Kept(MemoryLog):
     def sync(self) -> None:
         self.durable = len(list(self.events()))
 
-    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
-        super().answered(outcome, output, seconds)
+    def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
+        super().answered(outcome, output, seconds, refused)
         self.journal.setdefault(outcome.id, (outcome, output))
 
     def recall(self, ids: Collection[int]) -> Mapping[int, tuple[Outcome, str]]:
@@ -668,3 +668,19 @@ def test_under_arrival_admission_reruns_may_differ_and_each_replays(options: dic
     for result in runs:
         check_books(result)
     assert run(Timed(3), admission="arrival", deadline=10_000.0, **options)[0].digest == runs[3].digest
+
+
+def test_attempts_that_were_turned_away_are_told_beside_the_answer_and_not_in_it() -> None:
+    class Counting(MemoryLog):
+        def __init__(self) -> None:
+            super().__init__()
+            self.refused = list[int]()
+
+        def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
+            self.refused.append(refused)
+            super().answered(outcome, output, seconds, refused)
+
+    agent, log = Blocking(), Counting()
+    agent.refused = (3, 12, 13, 40)
+    run_on(Scripted(at_once), agent, log=log)
+    assert sum(log.refused) == 4

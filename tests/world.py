@@ -51,7 +51,9 @@ from agentdescent.record import Record
 
 Kind: TypeAlias = Literal["good", "bad", "meh", "clash", "rename", "decline", "idle", "big", "long", "pair"]
 MENU: tuple[Kind, ...] = ("good", "good", "good", "bad", "meh", "clash", "clash", "decline", "idle", "big", "pair")
-KINDS: tuple[FailureKind, ...] = ("timeout", "rate-limit", "provider", "empty", "truncated", "malformed", "scorer")
+KINDS: tuple[FailureKind, ...] = (
+    *("timeout", "rate-limit", "provider", "empty", "truncated", "malformed", "overflow", "scorer"),
+)
 MEASURED: tuple[Purpose, ...] = ("gate", "conflict", "tournament")
 START: Entries = (("k0", "good 0"), ("k1", "bad 1"), ("k2", "meh 2"))
 

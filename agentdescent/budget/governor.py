@@ -40,7 +40,8 @@ class Line(Record, frozen=True):
 class Governor(Record, frozen=True):
     """`largest_*`: the largest cost seen of a kind of effect (observed ceilings). `reported`: effects whose usage was
     stated. `silent_solve`, `silent_propose`: effects of a kind that did not state it. `unpriced`: effects that stated
-    it, and whose cost nobody knows all the same. `crossings`: reservations crossed.
+    it, and whose cost nobody knows all the same. `crossings`: reservations crossed. `hits`: answers out of a cache of
+    responses.
     """
 
     caps: Caps
@@ -58,6 +59,7 @@ class Governor(Record, frozen=True):
     unpriced: int = 0
     crossings: int = 0
     overrun: bool = False
+    hits: int = 0
 
 
 def fits(governor: Governor, amount: Amount) -> bool:
@@ -173,7 +175,8 @@ def settle(
     Unknown usage is settled at the reservation and counted as assumed; under an observed ceiling of which
     nothing is known yet, at nothing. A strict reservation that was crossed is an overrun; an observed one
     that was crossed raises the bound, and is an overrun only when it crosses the cap itself. The first bound is that
-    of an effect that did not fail: a refusal costs next to nothing, and says nothing of what an answer costs.
+    of an effect that did not fail and was not cached: both cost next to nothing, and say nothing of what an answer
+    costs.
     """
     terms = governor.tariff.solve if kind == "solve" else governor.tariff.propose
     rollouts = 1 if kind == "solve" else 0
@@ -187,13 +190,16 @@ def settle(
         ledger = _charge(ledger, "score", judged, 0)
         total = add(total, judged)
     after = replace(governor, due=due, spent=add(governor.spent, total), ledger=ledger, reported=governor.reported + 1)
+    hits = usage.hits + (0 if scoring is None else scoring.hits)
+    if hits:
+        after = replace(after, hits=after.hits + hits)
     if terms.prices is None and usage.cost is None and governor.caps.cost is not None:
         after = replace(after, unpriced=after.unpriced + 1)
     if terms.strict:
         declared = total if terms.prices is not None else replace(total, cost=0)
         return replace(after, overrun=True) if exceeds(declared, reserved) else after
     first = alone(governor, kind)
-    return _observe(after, kind, reserved, total, first=first, teaches=not (first and failed))
+    return _observe(after, kind, reserved, total, first=first, teaches=not ((first and failed) or hits))
 
 
 def abandon(governor: Governor, kind: Kind, purpose: Purpose, reserved: Amount, *, started: bool) -> Governor:

@@ -10,6 +10,7 @@ class Usage(Record, frozen=True):
 
     `prompt` includes `cached`; a token is billed once, as prompt or as completion.
     `cost` is nano-dollars when the provider states it, None to have it computed from prices.
+    `hits`: answers taken from a cache of responses, which are no calls and cost nothing.
     """
 
     prompt: int = 0
@@ -17,6 +18,7 @@ class Usage(Record, frozen=True):
     cached: int = 0
     calls: int = 1
     cost: int | None = None
+    hits: int = 0
 
     @property
     def tokens(self) -> int:

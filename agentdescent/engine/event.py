@@ -21,7 +21,7 @@ from agentdescent.merge.verdict import Outcome as Label
 from agentdescent.record import Record
 
 FailureKind: TypeAlias = Literal[
-    "timeout", "rate-limit", "provider", "empty", "truncated", "malformed", "scorer", "contract"
+    "timeout", "rate-limit", "provider", "empty", "truncated", "malformed", "overflow", "scorer", "contract"
 ]
 InterruptReason: TypeAlias = Literal["cancelled", "stop_when", "max_seconds"]
 StopReason: TypeAlias = Literal[

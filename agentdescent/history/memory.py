@@ -63,7 +63,7 @@ class MemoryLog:
         if isinstance(event, (RolledOut, Proposed, Failed)) and event.id not in self._outputs:
             self._answers.pop(event.id, None)
 
-    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+    def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
         self._answers.setdefault(outcome.id, (outcome, output))
 
     def sync(self) -> None:

@@ -33,11 +33,13 @@ class Degraded(Record, frozen=True):
 
 
 class Spend(Record, frozen=True):
-    """All that a run used, and on what. Of its tokens `assumed` were settled at a reservation, the rest reported."""
+    """All that a run used, and on what. Of its tokens `assumed` were settled at a reservation, the rest reported.
+    `hits`: answers out of a cache of responses."""
 
     total: Amount
     assumed: int
     by_purpose: tuple[Purposes, ...]
+    hits: int = 0
 
 
 class BudgetSummary(Record, frozen=True):
@@ -80,6 +82,7 @@ def spend(state: State) -> Spend:
             Purposes(line.purpose, line.used.tokens, line.used.cost, line.used.calls, line.used.rollouts, line.assumed)
             for line in governor.ledger
         ),
+        governor.hits,
     )
 
 

@@ -92,7 +92,7 @@ def test_a_settlement_that_drops_the_usage_is_found(tmp_path: Path, monkeypatch:
 
 
 def test_a_driver_that_skips_the_journal_loses_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def arrive(run: Run, effect: Effect, result: Result, seconds: float) -> None:
+    def arrive(run: Run, effect: Effect, result: Result, seconds: float, refused: int) -> None:
         run._wake()
         run._arrived[result[0].id] = result[0]
         run._keep_output(effect.decided, result[1])
@@ -141,12 +141,12 @@ def test_calls_after_a_stop_are_found(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_failures_that_are_not_charged_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def arrive(run: Run, effect: Effect, result: Result, seconds: float) -> None:
+    def arrive(run: Run, effect: Effect, result: Result, seconds: float, refused: int) -> None:
         outcome: Outcome = result[0]
         if isinstance(outcome, Failed):
             outcome = replace(outcome, usage=Usage())
-        real(run, effect, (outcome, result[1]), seconds)
+        real(run, effect, (outcome, result[1]), seconds, refused)
 
-    real: Callable[[Run, Effect, Result, float], None] = Run._arrive
+    real: Callable[[Run, Effect, Result, float, int], None] = Run._arrive
     monkeypatch.setattr(Run, "_arrive", arrive)
     assert any("tokens were billed, and the log knows of" in what for what in found(tmp_path))

@@ -295,3 +295,15 @@ def test_a_first_call_that_failed_teaches_nothing() -> None:
 def test_with_nothing_free_an_unknown_call_does_not_fit() -> None:
     governor = Governor(Caps(tokens=100), Tariff(), spent=Amount(100))
     assert not fits(governor, reservation(governor, "solve", 10))
+
+
+def test_an_answer_out_of_a_cache_costs_nothing_and_teaches_an_observed_ceiling_nothing() -> None:
+    governor = reserve(OBSERVED, reservation(OBSERVED, "solve", 10))
+    cached = settle(governor, "solve", "gate", governor.due, Usage(calls=0, hits=1))
+    assert (cached.spent, cached.hits, cached.reported) == (Amount(rollouts=1), 1, 1)
+    assert alone(cached, "solve")
+    asked = settle(reserve(cached, Amount(tokens=500)), "solve", "gate", Amount(tokens=500), Usage(30, 4))
+    assert not alone(asked, "solve")
+    assert reservation(asked, "solve", 10).tokens == 68
+    scored = settle(asked, "solve", "gate", NOTHING, Usage(calls=0, hits=1), Usage(calls=0, hits=1))
+    assert (scored.hits, reservation(scored, "solve", 10).tokens) == (3, 68)

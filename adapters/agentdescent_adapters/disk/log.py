@@ -146,11 +146,12 @@ class DiskLog:
         self._digest = digest
         self._texts.observe(event)
 
-    def answered(self, outcome: Outcome, output: str, seconds: float) -> None:
+    def answered(self, outcome: Outcome, output: str, seconds: float, refused: int = 0) -> None:
         """Hand an answer to the operating system. Raises OSError."""
         self._answers.add(encode_entry(self._answers.count, self._texts.place(outcome, output)))
         self._answers.flush()
-        self._timings.add(b'{"id":%d,"seconds":%.6f}\n' % (outcome.id, seconds))
+        turned_away = b',"refused":%d' % refused if refused else b""
+        self._timings.add(b'{"id":%d,"seconds":%.6f%b}\n' % (outcome.id, seconds, turned_away))
 
     def sync(self) -> None:
         """See `fsync`. Raises OSError; what could not be written is tried again by the next `sync`."""
