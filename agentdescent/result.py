@@ -9,19 +9,18 @@ import msgspec
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
 from agentdescent.budget.usage import Amount
-from agentdescent.engine.event import Event, Judged, RolledOut, StopReason
+from agentdescent.engine.event import Event, RolledOut, StopReason
 from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
-from agentdescent.history import gates, rounds
-from agentdescent.history import recall as recalls
-from agentdescent.history.allocations import Allocations, AllocatorSummary
+from agentdescent.history.allocations import AllocatorSummary
 from agentdescent.history.gates import Savings
 from agentdescent.history.interval import wilson
 from agentdescent.history.outcomes import outcomes
+from agentdescent.history.projections import Projections
 from agentdescent.history.recall import Recall
-from agentdescent.history.rounds import RoundInfo, Tally
+from agentdescent.history.rounds import RoundInfo
 from agentdescent.history.spend import by_subject
-from agentdescent.history.summary import BudgetSummary, Degraded, Spend, degrade, spend, summarise
+from agentdescent.history.summary import BudgetSummary, Spend, spend, summarise
 from agentdescent.merge.acceptance import MILLION
 from agentdescent.merge.scores import Scores
 from agentdescent.merge.verdict import Outcome
@@ -83,30 +82,12 @@ def mean_of(scores: Scores | None) -> float | None:
     return scores.total / (MILLION * scores.count) if scores is not None and scores.count else None
 
 
-class Watcher:
-    """Folds the projections that the result shows while the run goes on."""
+class Watcher(Projections):
+    """Folds what the result shows, and tells of every round."""
 
     def __init__(self, on_round: Callable[[RoundInfo], object] | None) -> None:
-        self.tally = Tally()
-        self.saved = Savings()
-        self.junk = 0.0
-        self.degraded: tuple[Degraded, ...] = ()
-        self.allocations = Allocations()
-        self.recall = Recall()
-        self.history: list[RoundInfo] = []
+        super().__init__()
         self.on_round = on_round
-
-    def fold(self, event: Event, state: State) -> RoundInfo | None:
-        if isinstance(event, Judged):
-            self.saved = gates.observe(self.saved, event, state)
-            self.junk += gates.doubt(event)
-        self.allocations.fold(event)
-        self.degraded = degrade(self.degraded, event, state)
-        self.recall = recalls.observe(self.recall, event)
-        self.tally, done = rounds.observe(self.tally, event, state)
-        if done is not None:
-            self.history.append(done)
-        return done
 
     def __call__(self, event: Event, state: State) -> None:
         if isinstance(event, RolledOut):  # half of all events, of which no projection wants to know

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from agentdescent.artifact.diff import Ops
 from agentdescent.engine.command import Propose
-from agentdescent.engine.event import Committed, Decided, Event, GateOpened, Judged, Proposed, Started
-from agentdescent.engine.state import State, initial
-from agentdescent.engine.transition import apply
+from agentdescent.engine.event import Committed, Decided, Event, GateOpened, Judged, Proposed
+from agentdescent.engine.state import State
 from agentdescent.errors import CorruptLog
+from agentdescent.history.fold import folded
 from agentdescent.merge.scores import Scores, score_at
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record
@@ -40,48 +40,49 @@ class Commit(Record, frozen=True):
     base: int = 0
 
 
+class Lineage:
+    """Folds a log. `commits`: every commit so far, oldest first."""
+
+    def __init__(self) -> None:
+        self.commits: list[Commit] = []
+        self._asked: dict[int, Origin] = {}
+        self._commands: dict[int, Propose] = {}
+        self._workers: dict[int, int] = {}
+        self._contributors: dict[int, tuple[int, ...]] = {}
+        self._evidence: dict[int, GateEvidence] = {}
+
+    def fold(self, event: Event, before: State, after: State) -> None:
+        """`before`, `after`: the states around the event."""
+        match event:
+            case Decided(command=Propose() as command):
+                self._commands[command.id] = command
+                self._workers[command.id] = event.worker % after.spec.n_workers
+            case Proposed():
+                command = self._commands.pop(event.id)
+                task, score = after.setup.tasks[command.task].id, command.score / 1_000_000
+                worker = self._workers.pop(event.id)
+                self._asked[command.subject] = Origin(command.subject, worker, task, score, event.ops)
+            case GateOpened():
+                self._contributors[event.subject] = event.contributors
+            case Judged(evidence=GateEvidence() as found):
+                self._evidence[event.subject] = found
+            case Committed():
+                origins = tuple(self._asked[subject] for subject in self._contributors[event.subject])
+                found = self._evidence[event.subject]
+                self.commits.append(_commit(after, before.head.scores, event, found, origins))
+            case _:
+                pass
+
+
 def lineage(events: Iterable[Event]) -> tuple[State, tuple[Commit, ...]]:
     """The last state and every commit, oldest first. Raises CorruptLog when the log does not begin with Started."""
     state: State | None = None
-    asked: dict[int, Origin] = {}
-    commands: dict[int, tuple[int, int, int, int]] = {}
-    contributors: dict[int, tuple[int, ...]] = {}
-    evidence: dict[int, GateEvidence] = {}
-    commits: list[Commit] = []
-    for event in events:
-        if isinstance(event, Started):
-            state = initial(event.spec, event.setup)
-        if state is None:
-            raise CorruptLog("the log does not begin with Started", 1)
-        before = state
-        state = apply(state, event)
-        match event:
-            case Decided(command=Propose() as command):
-                worker = event.worker % state.spec.n_workers
-                commands[command.id] = (command.subject, worker, command.task, command.score)
-            case Proposed():
-                subject, worker, task, score = commands.pop(event.id)
-                name = state.setup.tasks[task].id
-                asked[subject] = Origin(subject, worker, name, score / 1_000_000, event.ops)
-            case GateOpened():
-                contributors[event.subject] = event.contributors
-            case Judged(evidence=GateEvidence() as found):
-                evidence[event.subject] = found
-            case Committed():
-                commits.append(
-                    _commit(
-                        state,
-                        before.head.scores,
-                        event,
-                        evidence[event.subject],
-                        tuple(asked[subject] for subject in contributors[event.subject]),
-                    )
-                )
-            case _:
-                pass
+    lines = Lineage()
+    for event, before, state in folded(events):
+        lines.fold(event, before, state)
     if state is None:
         raise CorruptLog("the log is empty")
-    return state, tuple(commits)
+    return state, tuple(lines.commits)
 
 
 def ancestry(commits: tuple[Commit, ...], version: int) -> tuple[Commit, ...]:

@@ -5,30 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentdescent.budget.usage import NOTHING, Amount, add, subtract
-from agentdescent.engine.event import Abandoned, Event, Failed, Proposed, RolledOut, Started
-from agentdescent.engine.state import State, initial
-from agentdescent.engine.transition import apply
+from agentdescent.engine.event import Abandoned, Event, Failed, Proposed, RolledOut
+from agentdescent.engine.state import State
 from agentdescent.engine.window import take
+from agentdescent.history.fold import folded
 
 NOBODY = -1
 """The subject of what was spent for no proposal: the base, the test, rollouts before a proposal was asked for."""
 
 
+class BySubject:
+    """Folds a log. `spent`: by subject; the values sum to all that was spent."""
+
+    def __init__(self) -> None:
+        self.spent: dict[int, Amount] = {}
+
+    def fold(self, event: Event, before: State, after: State) -> None:
+        if after.governor.spent is before.governor.spent or after.governor.spent == before.governor.spent:
+            return
+        subject = NOBODY
+        if isinstance(event, RolledOut | Proposed | Failed | Abandoned):
+            subject = take(before.window, event.id)[0].subject
+        used = subtract(after.governor.spent, before.governor.spent)
+        self.spent[subject] = add(self.spent.get(subject, NOTHING), used)
+
+
 def by_subject(events: Iterable[Event]) -> dict[int, Amount]:
     """What was spent for each subject; the values sum to all that was spent."""
-    state: State | None = None
-    spent: dict[int, Amount] = {}
-    for event in events:
-        if isinstance(event, Started):
-            state = initial(event.spec, event.setup)
-        if state is None:
-            return {}
-        after = apply(state, event)
-        if after.governor.spent != state.governor.spent:
-            subject = NOBODY
-            if isinstance(event, RolledOut | Proposed | Failed | Abandoned):
-                subject = take(state.window, event.id)[0].subject
-            used = subtract(after.governor.spent, state.governor.spent)
-            spent[subject] = add(spent.get(subject, NOTHING), used)
-        state = after
-    return spent
+    subjects = BySubject()
+    for event, before, after in folded(events):
+        subjects.fold(event, before, after)
+    return subjects.spent
