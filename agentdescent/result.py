@@ -14,15 +14,14 @@ from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.history.allocations import AllocatorSummary
 from agentdescent.history.gates import Savings
-from agentdescent.history.interval import wilson
 from agentdescent.history.outcomes import outcomes
 from agentdescent.history.projections import Projections
 from agentdescent.history.recall import Recall
 from agentdescent.history.rounds import RoundInfo
 from agentdescent.history.spend import by_subject
 from agentdescent.history.summary import BudgetSummary, Spend, spend, summarise
+from agentdescent.history.tested import mean_of, tested
 from agentdescent.merge.acceptance import MILLION
-from agentdescent.merge.scores import Scores
 from agentdescent.merge.verdict import Outcome
 from agentdescent.ports import Log
 from agentdescent.search.candidate import Candidate
@@ -78,10 +77,6 @@ class EvolutionResult(msgspec.Struct, frozen=True):
         return by_subject(self.log.events())
 
 
-def mean_of(scores: Scores | None) -> float | None:
-    return scores.total / (MILLION * scores.count) if scores is not None and scores.count else None
-
-
 class Watcher(Projections):
     """Folds what the result shows, and tells of every round."""
 
@@ -101,11 +96,7 @@ def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...
     scored = state.started and state.base is None
     head = dev_head(state)
     version = head.version
-    test_base = mean_of(state.test_base)
-    head_tested = state.test_final if state.tested == version.artifact and state.test_final else None
-    untouched = version.number == 0
-    final_scores = state.test_base if untouched else head_tested
-    test_final = mean_of(final_scores)
+    test = tested(state)
     return EvolutionResult(
         rendered=render(state.spec.strategy, version.entries),
         entries=version.entries,
@@ -113,9 +104,9 @@ def result_of(state: State, log: Log, watcher: Watcher, warnings: tuple[str, ...
         stable=state.stable.number,
         base=state.base_total / (MILLION * head.scores.size) if scored else None,
         final=mean_of(head.scores) if scored else None,
-        test_base=test_base,
-        test_final=test_final,
-        test_interval=None if final_scores is None or test_final is None else wilson(test_final, final_scores.count),
+        test_base=test.base,
+        test_final=test.final,
+        test_interval=test.interval,
         history=tuple(watcher.history),
         rounds=state.round,
         stop_reason=state.stopped.reason if state.stopped is not None else "error",

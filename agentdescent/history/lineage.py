@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentdescent.artifact.diff import Ops
+from agentdescent.artifact.diff import Drop, Entries, Ops
 from agentdescent.engine.command import Propose
 from agentdescent.engine.event import Committed, Decided, Event, GateOpened, Judged, Proposed
 from agentdescent.engine.state import State
@@ -83,6 +83,28 @@ def lineage(events: Iterable[Event]) -> tuple[State, tuple[Commit, ...]]:
     if state is None:
         raise CorruptLog("the log is empty")
     return state, tuple(lines.commits)
+
+
+class Line(Record, frozen=True):
+    """An entry of the artifact, the commit that it is from, and which of its origins wrote it; None: the start."""
+
+    key: str
+    text: str
+    commit: Commit | None = None
+    origin: Origin | None = None
+
+
+def sources(entries: Entries, commits: tuple[Commit, ...]) -> tuple[Line, ...]:
+    """Each entry with the commit that wrote it last; `commits` those that led to the artifact, oldest first."""
+    source: dict[str, tuple[Commit, Origin]] = {}
+    for commit in commits:
+        for origin in commit.origins:
+            for op in origin.ops:
+                if isinstance(op, Drop):
+                    source.pop(op.key, None)
+                else:
+                    source[op.key] = commit, origin
+    return tuple(Line(key, text, *source.get(key, (None, None))) for key, text in entries)
 
 
 def ancestry(commits: tuple[Commit, ...], version: int) -> tuple[Commit, ...]:

@@ -24,6 +24,7 @@ from agentdescent.history.recall import Recall
 from agentdescent.history.rounds import RoundInfo, mean
 from agentdescent.history.spend import BySubject
 from agentdescent.history.summary import BudgetSummary, Spend, spend, summarise
+from agentdescent.history.tested import Tested, tested
 from agentdescent.merge.gate import Gate
 from agentdescent.merge.scores import UNKNOWN, Scores
 from agentdescent.merge.verdict import FutilityEvidence, GateEvidence, Outcome
@@ -107,6 +108,7 @@ class Report(Record, frozen=True):
     allocator: AllocatorSummary | None
     saved: Savings
     recall: Recall
+    tested: Tested
     expected_junk: float
     amended: int
     stop_reason: StopReason | None
@@ -220,6 +222,7 @@ class Folding:
             allocator=told.allocations.summary(),
             saved=told.saved,
             recall=told.recall,
+            tested=tested(state),
             expected_junk=told.junk,
             amended=self._amended,
             stop_reason=None if state.stopped is None else state.stopped.reason,

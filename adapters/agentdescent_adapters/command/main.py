@@ -17,7 +17,7 @@ import msgspec
 from agentdescent.engine.event import Event
 from agentdescent.engine.population import dev_head
 from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
-from agentdescent.history.lineage import ancestry, lineage
+from agentdescent.history.lineage import ancestry, lineage, sources
 from agentdescent.history.log import GENESIS
 from agentdescent.own import replay
 from agentdescent_adapters.command import execution, text
@@ -212,7 +212,8 @@ def _show(run: str, *, json: bool) -> int:
     if json:
         _print({"version": head.number, "entries": entries, "commits": commits})
         return 0
-    print("\n".join(text.lines_of(entries, ancestry(commits, head.number))) if entries else "the artifact is empty")
+    lines = text.lines_of(sources(entries, ancestry(commits, head.number)))
+    print("\n".join(lines) if lines else "the artifact is empty")
     return 0
 
 

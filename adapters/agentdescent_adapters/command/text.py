@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from agentdescent.artifact.diff import Drop
-from agentdescent.history.lineage import Commit
+from agentdescent.history.lineage import Line
 from agentdescent.history.summary import Spend
 from agentdescent_adapters.command.execution import Ended, commits, recall_loss
 from agentdescent_adapters.telemetry.files import Status
@@ -95,24 +94,15 @@ def status(state: Status) -> str:
     return f"round {rounds}  {reward}  version {state.version}  tok={tokens}  {doing}"
 
 
-def lines_of(entries: Iterable[tuple[str, str]], commits: tuple[Commit, ...]) -> list[str]:
+def lines_of(lines: Iterable[Line]) -> list[str]:
     """Each line of the artifact with the commit that it is from."""
-    source: dict[str, tuple[Commit, int]] = {}
-    for commit in commits:
-        for number, origin in enumerate(commit.origins):
-            for op in origin.ops:
-                if isinstance(op, Drop):
-                    source.pop(op.key, None)
-                else:
-                    source[op.key] = commit, number
     out = []
-    for key, text in entries:
-        out.append(f"{key}  {text}")
-        if key not in source:
+    for line in lines:
+        out.append(f"{line.key}  {line.text}")
+        commit, origin = line.commit, line.origin
+        if commit is None or origin is None:
             out.append("          from the start")
             continue
-        commit, number = source[key]
-        origin = commit.origins[number]
         shared = f", with {len(commit.origins) - 1} others" if len(commit.origins) > 1 else ""
         out.append(
             f"          version {commit.version}{shared}: proposal {origin.subject} of worker {origin.worker} after"

@@ -1,0 +1,181 @@
+"""What the page of a run shows, computed from its report: charts, rows, and words for what happened."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from agentdescent.allocation.features import Stage
+from agentdescent.history.lineage import Line, ancestry, sources
+from agentdescent.history.report import Chosen, GateRow, Report
+from agentdescent.history.summary import Purposes
+from agentdescent_adapters.page.chart import Axis, Mark, axis, mark, steps, strip
+
+GATES = 400
+"""Gates with a row of their own; of a longer run those that committed and the last ones."""
+CANDIDATES = 40
+DOTS = 2_000
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """Reward against tokens: the path of the steps, a mark a commit, and where the cap is, in per cent."""
+
+    x: Axis
+    y: Axis
+    path: str
+    marks: tuple[Mark, ...]
+    cap: float | None
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A gate and its strip of the matrix."""
+
+    gate: GateRow
+    strip: list[tuple[str, str]]
+
+
+class Matrix(msgspec.Struct, frozen=True):
+    """`tasks`: the ids of the columns; `left_out`: gates without a row."""
+
+    rows: tuple[Row, ...]
+    tasks: tuple[str, ...]
+    left_out: int
+    by_reason: tuple[tuple[str, int], ...]
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """Tokens by purpose, of the dearest candidates, and of all of them by how they ended."""
+
+    purposes: tuple[tuple[Purposes, float], ...]
+    dearest: tuple[tuple[int, int, str], ...]
+    by_outcome: tuple[tuple[str, int, int], ...]
+    others: int
+
+
+class Decisions(msgspec.Struct, frozen=True):
+    """The allocator's choices at one stage: p against tokens, those that spent and those that did not."""
+
+    stage: Stage
+    x: Axis
+    dots: tuple[tuple[str, Mark], ...]
+    left_out: int
+    propensities: tuple[float, float, float]
+
+
+class DiffLine(msgspec.Struct, frozen=True):
+    kind: str
+    text: str
+
+
+def curve(report: Report) -> Curve | None:
+    """None before the start was scored."""
+    if not report.curve:
+        return None
+    spent = report.spend.total.tokens
+    cap = report.state.governor.caps.tokens
+    x, y = axis(0, max(spent, cap or 0, 1)), axis(0, 1, percent=True)
+    marks = tuple(
+        mark(
+            point.tokens,
+            point.reward,
+            f"version {point.version}: {point.reward:.1%} after {point.tokens:,} tokens",
+            x,
+            y,
+        )
+        for point in report.curve
+    )
+    path = steps([(point.tokens, point.reward) for point in report.curve], spent, x, y)
+    return Curve(x, y, path, marks, None if cap is None else round(x.place(cap) * 100, 2))
+
+
+def matrix(report: Report) -> Matrix:
+    """Columns: the tasks that the start lost most on first, which is the order in which a gate asks at first."""
+    base = report.base_scores or (0.0,) * len(report.heldout)
+    order = sorted(range(len(report.heldout)), key=lambda position: (base[position], position))
+    kept = report.gates
+    if len(kept) > GATES:
+        late = {id(row) for row in kept[-GATES:]}
+        kept = tuple(row for row in kept if row.outcome == "committed" or id(row) in late)[-GATES:]
+    return Matrix(
+        tuple(Row(row, strip(row.marks, order)) for row in kept),
+        tuple(report.heldout[position] for position in order),
+        len(report.gates) - len(kept),
+        tuple(sorted(Counter(row.reason for row in report.gates).items())),
+    )
+
+
+def costs(report: Report) -> Costs:
+    total = max(1, report.spend.total.tokens)
+    purposes = sorted(report.spend.by_purpose, key=lambda line: -line.tokens)
+    dearest = sorted(report.subjects, key=lambda one: (-one.tokens, one.subject))[:CANDIDATES]
+    tokens: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for one in report.subjects:
+        tokens[one.outcome or "unresolved"] += one.tokens
+        count[one.outcome or "unresolved"] += 1
+    return Costs(
+        tuple((line, line.tokens / total) for line in purposes),
+        tuple((one.subject, one.tokens, one.outcome or "unresolved") for one in dearest),
+        tuple((outcome, count[outcome], n) for outcome, n in tokens.most_common()),
+        report.unassigned,
+    )
+
+
+def decisions(report: Report) -> tuple[Decisions, ...]:
+    """One for each stage at which the allocator was asked."""
+    stages: dict[Stage, list[Chosen]] = {}
+    for made in report.choices:
+        stages.setdefault(made.choice.stage, []).append(made)
+    return tuple(_decisions(stage, made, report) for stage, made in stages.items())
+
+
+def _decisions(stage: Stage, made: Sequence[Chosen], report: Report) -> Decisions:
+    x, y = axis(0, max(1, report.spend.total.tokens)), axis(0, 1)
+    shown = made[-DOTS:]
+    dots = tuple(
+        (
+            _kind(one),
+            mark(
+                one.tokens,
+                one.choice.p,
+                f"{'spent' if one.choice.choice else 'not spent'} on {one.subject} ({one.choice.reason}, p"
+                f" {one.choice.p:.2f}, propensity {one.choice.propensity:.2f}): {one.outcome or 'open'}",
+                x,
+                y,
+            ),
+        )
+        for one in shown
+    )
+    found = sorted(one.choice.propensity for one in made)
+    return Decisions(stage, x, dots, len(made) - len(shown), (found[0], found[len(found) // 2], found[-1]))
+
+
+def _kind(made: Chosen) -> str:
+    if made.choice.reason == "counterfactual":
+        return "counterfactual"
+    return "spent" if made.choice.choice else "skipped"
+
+
+def lines(report: Report) -> tuple[Line, ...]:
+    return sources(report.final, ancestry(report.commits, report.curve[-1].version if report.curve else 0))
+
+
+def diff(report: Report) -> tuple[DiffLine, ...]:
+    """The final text against the start, a line each: kept " ", added "+", taken away "-"."""
+    before, after = report.start_text.splitlines(), report.final_text.splitlines()
+    return tuple(DiffLine(line[:1], line[2:]) for line in difflib.ndiff(before, after) if line[:1] != "?")
+
+
+def sentence(report: Report) -> str:
+    """What happened, for somebody who reads one line."""
+    spent, cap = report.spend.total.tokens, report.state.governor.caps.tokens
+    of = f" of {cap:,}" if cap is not None else ""
+    if not report.curve:
+        return f"The start has not been scored yet; {spent:,} tokens{of} spent."
+    first, last = report.curve[0].reward, report.curve[-1].reward
+    how = "is going on" if report.stop_reason is None else f"ended with {report.stop_reason}"
+    won, tasks = len(report.commits), len(report.heldout)
+    return f"From {first:.1%} to {last:.1%} on {tasks} held-out tasks, {won} commits, {spent:,} tokens{of}; it {how}."
