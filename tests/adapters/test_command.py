@@ -21,7 +21,7 @@ import pytest
 from agentdescent_adapters.command.main import main
 from agentdescent_adapters.disk import DiskLog, read_events
 from agentdescent_adapters.telemetry.files import Status, read_rounds, read_status
-from agentdescent_adapters.telemetry.progress import bar
+from agentdescent_adapters.telemetry.gauge import bar
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-m", "agentdescent_adapters"]

@@ -25,7 +25,7 @@ from agentdescent_adapters.command.job import make_job
 from agentdescent_adapters.disk import DiskLog, read_events
 from agentdescent_adapters.rules.baseline import keyword_baseline
 from agentdescent_adapters.telemetry.files import RunFiles
-from agentdescent_adapters.telemetry.progress import Progress
+from agentdescent_adapters.telemetry.progress import Shown, progress_on
 from agentdescent_adapters.telemetry.structured import StructuredLines, json_logger
 
 FAILED, MISUSED, DIFFERS = 1, 2, 3
@@ -115,10 +115,12 @@ def _fsync(job: Job) -> Any:
 def _execute(job: Job, options: Options, log: DiskLog, run: str, *, quiet: bool, verbose: bool) -> Ended:
     files = RunFiles(run)
     observers: list[Observer] = [files]
+    shown: Shown | None = None
     if verbose:
         observers.append(StructuredLines(json_logger()))
     elif not quiet:
-        observers.append(Progress(sys.stderr))
+        shown = progress_on(sys.stderr)
+        observers.append(shown)
     for warning in job.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     seen: list[Cancellation] = []
@@ -142,6 +144,8 @@ def _execute(job: Job, options: Options, log: DiskLog, run: str, *, quiet: bool,
     except KeyboardInterrupt:
         raise StoppedAtOnce(seen[0].signal or signal.SIGINT if seen else signal.SIGINT) from None
     finally:
+        if shown is not None:
+            shown.close()
         if not seen or seen[0].signal is None:
             signal.signal(signal.SIGINT, before)
     if seen[0].signal is not None:

@@ -9,7 +9,7 @@ from agentdescent.history.lineage import Line
 from agentdescent.history.summary import Spend
 from agentdescent_adapters.command.execution import Ended, commits, recall_loss
 from agentdescent_adapters.telemetry.files import Status
-from agentdescent_adapters.telemetry.progress import bar, can_draw
+from agentdescent_adapters.telemetry.gauge import bar, can_draw
 
 _WIDTH = 40
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agentdescent.engine.event import Event
 from agentdescent.errors import CorruptLog, UsageError
 from agentdescent.history.log import read
 from agentdescent_adapters.disk.layout import ANSWERS, EVENTS
-from agentdescent_adapters.disk.lines import whole_lines
+from agentdescent_adapters.disk.lines import follow_lines, whole_lines
 
 
 def require_run(root: str) -> None:
@@ -27,6 +27,14 @@ def read_events(path: str | os.PathLike[str]) -> Iterator[Event]:
     keeps: those whose answers were lost. Raises UsageError when there is no run, CorruptLog with the line number.
     """
     return (event for event, _ in read_chained(path))
+
+
+def follow_events(path: str | os.PathLike[str], wait: Callable[[], bool]) -> Iterator[Event]:
+    """As `read_events`, and then every event that is added; `wait` is called where there is no more for now, and ends
+    it when it returns False."""
+    root = os.path.abspath(path)
+    require_run(root)
+    return (event for event, _ in read(follow_lines(os.path.join(root, EVENTS), wait)))
 
 
 def read_chained(path: str | os.PathLike[str]) -> Iterator[tuple[Event, str]]:

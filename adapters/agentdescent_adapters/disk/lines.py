@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from agentdescent_adapters.disk.files import Files, write_all
 
@@ -104,6 +104,21 @@ def whole_end(path: str) -> int:
                 return start + at + 1
             end = start
     return 0
+
+
+def follow_lines(path: str, wait: Callable[[], bool]) -> Iterator[bytes]:
+    """Every line that is whole, and those that are added later. At the end of what there is, `wait` is called before
+    looking again; False ends it."""
+    with open(path, "rb") as file:
+        begun = b""
+        while True:
+            piece = file.readline()
+            begun += piece
+            if begun.endswith(b"\n"):
+                yield begun
+                begun = b""
+            elif not piece and not wait():
+                return
 
 
 def whole_lines(path: str, end: int | None = None) -> Iterator[bytes]:

@@ -1,49 +1,21 @@
-"""Progress: one line that is rewritten in a terminal, plain lines elsewhere."""
+"""Progress: in a terminal a picture (without rich one line that is rewritten), plain lines elsewhere."""
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Protocol, TextIO
 
-from agentdescent.budget.governor import Governor
-from agentdescent.engine.event import Committed, Event, Stopped
+from agentdescent.engine.event import Event, Stopped
 from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.history.rounds import mean
+from agentdescent_adapters.telemetry.gauge import bar, can_draw, share_spent
+from agentdescent_adapters.telemetry.live import Watch
 
 _WIDTH = 20
-
-
-def share_spent(governor: Governor) -> float | None:
-    """Spent share of the tightest cap, in [0, 1]; None when nothing but rounds or time limits the run."""
-    caps, spent = governor.caps, governor.spent
-    shares = [
-        used / cap
-        for used, cap in (
-            (spent.tokens, caps.tokens),
-            (spent.cost, caps.cost),
-            (spent.calls, caps.calls),
-            (spent.rollouts, caps.rollouts),
-        )
-        if cap is not None
-    ]
-    return min(1.0, max(shares)) if shares else None
-
-
-def bar(share: float, width: int, *, full: str = "█", empty: str = "░") -> str:
-    """A bar of `width` characters for a share in [0, 1]."""
-    filled = round(min(1.0, max(0.0, share)) * width)
-    return full * filled + empty * (width - filled)
-
-
-def can_draw(stream: TextIO) -> bool:
-    """Whether block characters can be written there."""
-    try:
-        "█░▏".encode(stream.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+_LINE = 300
 
 
 def status_line(state: State) -> str:
@@ -62,6 +34,23 @@ def status_line(state: State) -> str:
     return "  ".join(parts)
 
 
+class Shown(Protocol):
+    """An observer that gives the terminal back when it is closed."""
+
+    def __call__(self, event: Event, state: State) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def progress_on(stream: TextIO) -> Shown:
+    """What suits the stream and what is installed."""
+    if stream.isatty() and importlib.util.find_spec("rich") is not None:
+        from agentdescent_adapters.telemetry.dashboard import Dashboard
+
+        return Dashboard(stream)
+    return Progress(stream)
+
+
 class Progress:
     """An observer. In a terminal it rewrites one line, ten times a second at most; elsewhere it writes a line a round
     and one a commit, without control codes."""
@@ -72,6 +61,7 @@ class Progress:
         self.terminal = stream.isatty()
         self.blocks = can_draw(stream)
         self.silent = False
+        self._watch = Watch(clock)
         self._next = 0.0
         self._round = -1
         self._width = 0
@@ -80,11 +70,11 @@ class Progress:
         if self.silent:
             return
         try:
-            self._show(event, state)
+            self._show(event, state, self._watch.fold(event, state))
         except (OSError, ValueError):  # nobody reads any more, or the stream is closed: the run goes on without
             self.silent = True
 
-    def _show(self, event: Event, state: State) -> None:
+    def _show(self, event: Event, state: State, commit: str | None) -> None:
         if self.terminal:
             now = self.clock()
             if now >= self._next or isinstance(event, Stopped):
@@ -94,9 +84,14 @@ class Progress:
                 self.stream.write("\n")
                 self.stream.flush()
             return
-        if state.round != self._round or isinstance(event, Committed | Stopped):
+        if commit is not None:
+            print(f"commit: {commit[:_LINE]}", file=self.stream, flush=True)
+        if state.round != self._round or isinstance(event, Stopped):
             self._round = state.round
             print(status_line(state), file=self.stream, flush=True)
+
+    def close(self) -> None:
+        """Nothing is to be given back."""
 
     def _rewrite(self, state: State) -> None:
         share = share_spent(state.governor)
