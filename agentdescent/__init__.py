@@ -153,13 +153,15 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """The driver imports asyncio, which costs as much as all the rest: it is loaded when it is used."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # the checker would take any name to be here
 
-    return getattr(import_module(_LATER[name]), name)
+    def __getattr__(name: str) -> Any:
+        """The driver imports asyncio, which costs as much as all the rest: it is loaded when it is used."""
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(_LATER[name]), name)
 
 
 def __dir__() -> list[str]:

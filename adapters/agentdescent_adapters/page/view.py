@@ -60,6 +60,7 @@ class Decisions(msgspec.Struct, frozen=True):
 
     stage: Stage
     x: Axis
+    y: Axis
     dots: tuple[tuple[str, Mark], ...]
     left_out: int
     propensities: tuple[float, float, float]
@@ -150,7 +151,7 @@ def _decisions(stage: Stage, made: Sequence[Chosen], report: Report) -> Decision
         for one in shown
     )
     found = sorted(one.choice.propensity for one in made)
-    return Decisions(stage, x, dots, len(made) - len(shown), (found[0], found[len(found) // 2], found[-1]))
+    return Decisions(stage, x, y, dots, len(made) - len(shown), (found[0], found[len(found) // 2], found[-1]))
 
 
 def _kind(made: Chosen) -> str:
