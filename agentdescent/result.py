@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 
 import msgspec
 
@@ -68,6 +69,22 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     def log_path(self) -> str | None:
         return self.log.path
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the numbers in a table, and the artifact."""
+        return as_html(self._told(), self.rendered)
+
+    def _told(self) -> list[tuple[str, str]]:
+        spent = f"{self.spend.total.tokens:,}"
+        if self.budget is not None and self.budget.cap is not None:
+            spent += f" of {self.budget.cap:,} ({self.budget.ceiling} ceiling)"
+        told = [("held-out", f"{_percent(self.base)} → {_percent(self.final)}")]
+        if self.test_interval is not None:
+            low, high = self.test_interval
+            between = f"{_percent(self.test_base)} → {_percent(self.test_final)}"
+            told.append(("test", f"{between} (95 % interval {_percent(low)} to {_percent(high)})"))
+        told += [("tokens", spent), ("commits", str(self.version)), ("stopped", self.stop_reason)]
+        return [*told, ("error", self.error)] if self.error else told
+
     def outcomes(self) -> dict[int, Outcome]:
         """How every proposal and candidate ended, by number. Reads the log."""
         return outcomes(self.log.events())
@@ -75,6 +92,16 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     def spend_by_candidate(self) -> dict[int, Amount]:
         """What was spent for every proposal and candidate, by number; -1: for none of them. Reads the log."""
         return by_subject(self.log.events())
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.1%}"
+
+
+def as_html(facts: list[tuple[str, str]], text: str) -> str:
+    """A table of facts and a text, none of which is markup."""
+    rows = "".join(f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts)
+    return f"<table>{rows}</table><pre>{escape(text)}</pre>"
 
 
 class Watcher(Projections):
