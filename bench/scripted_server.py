@@ -64,6 +64,7 @@ class _Handler(socketserver.StreamRequestHandler):
     server: _Sockets
 
     def handle(self) -> None:
+        self.server.connected()
         while (request := self._received()) is not None:
             answer = self.server.answer_to(request)
             for piece in answer.pieces:
@@ -98,9 +99,10 @@ class _Sockets(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, answer_to: Callable[[Received], Answer]) -> None:
+    def __init__(self, answer_to: Callable[[Received], Answer], connected: Callable[[], None]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer_to = answer_to
+        self.connected = connected
         self.ended = threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -113,14 +115,19 @@ class ScriptedServer:
     def __init__(self, *answers: Answer | Callable[[Received], Answer]) -> None:
         self._answers = answers
         self._lock = threading.Lock()
-        self._sockets = _Sockets(self._answer)
+        self._sockets = _Sockets(self._answer, self._connected)
         self._thread = threading.Thread(target=self._sockets.serve_forever, args=(0.01,), daemon=True)
         self.received: list[Received] = []
         self.billed = 0
+        self.connections = 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._sockets.server_address[1]}"
+
+    def _connected(self) -> None:
+        with self._lock:
+            self.connections += 1
 
     def _answer(self, request: Received) -> Answer:
         with self._lock:
