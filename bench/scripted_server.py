@@ -7,7 +7,7 @@ import socket
 import socketserver
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 Then: TypeAlias = Literal["keep", "close", "reset", "hang"]
@@ -37,7 +37,7 @@ class Received(NamedTuple):
 
 
 def whole(
-    body: bytes | str | dict[str, object],
+    body: bytes | str | Mapping[str, object],
     status: int = 200,
     *,
     headers: Iterable[tuple[str, str]] = (),
@@ -47,7 +47,7 @@ def whole(
     billed: int = 0,
 ) -> Answer:
     """An HTTP answer. `cut`: so many bytes of the body are promised and never sent."""
-    data = json.dumps(body).encode() if isinstance(body, dict) else body.encode() if isinstance(body, str) else body
+    data = json.dumps(body).encode() if isinstance(body, Mapping) else body.encode() if isinstance(body, str) else body
     lines = [f"HTTP/1.1 {status} Reason", f"content-type: {kind}", f"content-length: {len(data)}"]
     lines += [f"{name}: {value}" for name, value in headers]
     head = "\r\n".join(lines).encode() + b"\r\n\r\n"

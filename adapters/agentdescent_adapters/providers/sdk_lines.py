@@ -36,8 +36,13 @@ _KEYWORDS = ("model", "messages", "max_tokens", "stream")
 """What every version takes by name; the rest goes into the body as it is."""
 
 
-class _Whole(Protocol):
+class _Answered(Protocol):
+    headers: Mapping[str, str]
     content: bytes
+
+
+class _Whole(Protocol):
+    http_response: _Answered
 
 
 class _Pieces(Protocol):
@@ -79,11 +84,6 @@ class AsyncResource(Protocol):
 class _Failing(Protocol):
     status_code: int
     response: _Answered
-
-
-class _Answered(Protocol):
-    headers: Mapping[str, str]
-    content: bytes
 
 
 class Failures:
@@ -141,11 +141,11 @@ class AsyncLine:
     async def post(self, body: bytes) -> bytes:
         try:
             async with asyncio.timeout(self._total):
-                content = (await self._resource.with_raw_response.create(**_arguments(body))).content
+                answer = await self._resource.with_raw_response.create(**_arguments(body))
         except Exception as error:  # a client is code we do not know: whatever it raises is a fact about this call
             raise self._failures.of(error) from error
         self._failures.reach.answered()
-        return content
+        return answer.http_response.content
 
     async def stream(self, body: bytes, feed: Callable[[bytes], None]) -> bytes | None:
         try:
@@ -173,7 +173,8 @@ class ThreadLine:
         self._threads = ThreadPoolExecutor(THREADS, "model")
 
     async def post(self, body: bytes) -> bytes:
-        return await self._run(lambda: self._resource.with_raw_response.create(**_arguments(body)).content)
+        answer = await self._run(lambda: self._resource.with_raw_response.create(**_arguments(body)))
+        return answer.http_response.content
 
     async def stream(self, body: bytes, feed: Callable[[bytes], None]) -> bytes | None:
         def work() -> None:
