@@ -1,7 +1,7 @@
 """Calls over HTTP: bytes there and back on connections that are kept, every failure by its kind.
 
-One client per running event loop, closed when its loop ends its asynchronous generators, as `asyncio.run` and `evolve`
-do. Nothing is imported before the first call.
+One pool of connections per running event loop, closed when its loop ends its asynchronous generators, as `asyncio.run`
+and `evolve` do. Nothing is imported before the first call.
 """
 
 from __future__ import annotations
@@ -48,12 +48,26 @@ def _ssl_context(secure: bool) -> ssl.SSLContext:
     return httpx2.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def proxied(url: str) -> bool:
-    """Whether the environment names a proxy for this address; never for this machine."""
+def _transport(url: str) -> httpx2.AsyncBaseTransport:
+    """Through a proxy where the environment says so, else on connections that cost less. A client of httpx2 on top
+    would follow redirects and keep cookies, and take a fifth of the time of a call."""
+    import httpx2
+
+    proxy = proxy_for(url)
+    if proxy is not None:
+        return httpx2.AsyncHTTPTransport(proxy=proxy)
+    from agentdescent_adapters.providers.connections import Pool
+
+    return Pool(_ssl_context(url.startswith("https:")))
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for this address; never one for this machine."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     proxies = getproxies()
-    return host not in LOCAL and bool(proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(host)
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return proxy if proxy and host not in LOCAL and not proxy_bypass(host) else None
 
 
 class Transport:
@@ -62,15 +76,15 @@ class Transport:
     def __init__(self, place: Place, path: str, headers: Mapping[str, str], timeouts: Timeouts) -> None:
         self.place = place
         self._url = place.url + path
-        self._headers = {"content-type": "application/json", **headers}
+        self._headers = {"content-type": "application/json", "user-agent": "agentdescent", **headers}
         self._timeouts = timeouts
-        self._clients: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, AsyncGenerator[None]]] = {}
+        self._kept: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncBaseTransport, AsyncGenerator[None]]] = {}
         self._built: tuple[httpx2.URL, httpx2.Headers] | None = None
         self._reach = Reach()
 
     async def post(self, body: bytes) -> bytes:
         """The body of a success. Raises CallFailed, or TurnedAway."""
-        async with self._sent(body, self._timeouts.total) as response:
+        async with self._sent(body, None) as response:
             return await response.aread()
 
     async def stream(self, body: bytes, feed: Callable[[bytes], None]) -> bytes | None:
@@ -83,16 +97,16 @@ class Transport:
         return None
 
     @asynccontextmanager
-    async def _sent(self, body: bytes, silence: float) -> AsyncIterator[httpx2.Response]:
+    async def _sent(self, body: bytes, silence: float | None) -> AsyncIterator[httpx2.Response]:
+        """`silence`: seconds in which nothing may come; None: only the whole is limited."""
         import httpx2
 
-        client = await self._client()
         seconds = self._timeouts
+        connections = await self._connections()
+        limits = {"connect": seconds.connect, "read": silence, "write": silence, "pool": None}
         try:
             async with asyncio.timeout(seconds.total):
-                timeout = httpx2.Timeout(silence, connect=seconds.connect, pool=None)
-                request = self._request(body, timeout)
-                response = await client.send(request, stream=True)
+                response = await connections.handle_async_request(self._request(body, limits))
                 try:
                     self._reach.answered()
                     if not response.is_success:
@@ -106,14 +120,14 @@ class Transport:
         except TimeoutError as error:
             raise late(self.place, f"no answer within {seconds.total:g} s") from error
 
-    def _request(self, body: bytes, timeout: httpx2.Timeout) -> httpx2.Request:
+    def _request(self, body: bytes, limits: Mapping[str, float | None]) -> httpx2.Request:
         """Built around what is the same for every call: parsing it anew would take longer than all the rest."""
         import httpx2
 
         if self._built is None:
             self._built = httpx2.URL(self._url), httpx2.Headers(self._headers)
         url, headers = self._built
-        return httpx2.Request("POST", url, headers=headers, content=body, extensions={"timeout": timeout.as_dict()})
+        return httpx2.Request("POST", url, headers=headers, content=body, extensions={"timeout": limits})
 
     def _raise(self, error: httpx2.HTTPError) -> NoReturn:
         import httpx2
@@ -131,33 +145,26 @@ class Transport:
             case _:
                 raise dropped(self.place, reason) from error
 
-    async def _client(self) -> httpx2.AsyncClient:
+    async def _connections(self) -> httpx2.AsyncBaseTransport:
+        """Those of the running loop."""
         loop = asyncio.get_running_loop()
-        kept = self._clients.get(loop)
+        kept = self._kept.get(loop)
         if kept is None:
-            for closed in [one for one in self._clients if one.is_closed()]:
-                del self._clients[closed]
-            client = self._made()
-            closing = self._closing(client, loop)
+            for closed in [one for one in self._kept if one.is_closed()]:
+                del self._kept[closed]
+            made = _transport(self._url)
+            closing = self._closing(made, loop)
             await anext(closing)
-            kept = self._clients[loop] = client, closing
+            kept = self._kept[loop] = made, closing
         return kept[0]
 
-    def _made(self) -> httpx2.AsyncClient:
-        """Through a proxy where the environment says so, else on connections of our own, which cost less."""
-        import httpx2
-
-        if proxied(self._url):
-            return httpx2.AsyncClient()
-        from agentdescent_adapters.providers.connections import Pool
-
-        return httpx2.AsyncClient(transport=Pool(_ssl_context(self._url.startswith("https:"))), trust_env=False)
-
-    async def _closing(self, client: httpx2.AsyncClient, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
+    async def _closing(
+        self, connections: httpx2.AsyncBaseTransport, loop: asyncio.AbstractEventLoop
+    ) -> AsyncGenerator[None]:
         """Begun, and never ended but by the loop, which ends all generators before it closes."""
         try:
             yield
         finally:
-            self._clients.pop(loop, None)
-            await client.aclose()
+            self._kept.pop(loop, None)
+            await connections.aclose()
             await asyncio.sleep(0)  # what was closed says so to the loop in its next step
