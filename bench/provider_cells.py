@@ -21,8 +21,10 @@ from bench.scripted_server import ScriptedServer
 
 Client: TypeAlias = Literal["openai_compatible", "claude", "OpenAI", "AsyncOpenAI", "Anthropic", "AsyncAnthropic"]
 CLIENTS: tuple[Client, ...] = ("openai_compatible", "claude", "OpenAI", "AsyncOpenAI", "Anthropic", "AsyncAnthropic")
-TIMEOUT, PAUSE = 1.0, 4.0
-"""Seconds that a call has, and for which a slow server keeps silent."""
+TIMEOUT, PAUSE = 3.0, 6.0
+"""Seconds that a call has which is to be too slow, and for which the server keeps silent then."""
+PATIENCE = 60.0
+"""Seconds that any other call has, on a machine that may be busy."""
 CEILING = 200
 TASKS = [Task(f"t{n}", f"What is {n} + {n}?") for n in range(6)]
 
@@ -128,7 +130,8 @@ def _rate(model: Model) -> Rate:
 
 
 async def _made(cell: Cell, name: str, url: str, open_until: AsyncExitStack) -> Model:
-    own: dict[str, Any] = {"stream": cell.streamed, "ceiling": CEILING, "timeout": TIMEOUT}
+    patience = TIMEOUT if cell.fault.kind == "timeout" else PATIENCE
+    own: dict[str, Any] = {"stream": cell.streamed, "ceiling": CEILING, "timeout": patience}
     match cell.client:
         case "openai_compatible":
             return openai_compatible(name, base_url=f"{url}/v1", api_key="k", **own)

@@ -26,7 +26,7 @@ from typing import cast
 from agentdescent.record import Record
 from bench import harness
 from bench.mock_server import MockServer
-from bench.provider_cells import CELLS, Cell, Ended, run, scripted_server
+from bench.provider_cells import CELLS, PAUSE, TIMEOUT, Cell, Ended, run, scripted_server
 from bench.provider_overhead import Overhead, measured
 
 AT_ONCE = 8
@@ -77,6 +77,7 @@ async def _all(cells: Sequence[Cell], mock: MockServer) -> tuple[dict[str, Ended
     async with asyncio.TaskGroup() as group:
         for cell in cells:
             group.create_task(one(cell))
+    await asyncio.sleep(PAUSE - TIMEOUT)  # llmock puts down a call when it has ended it, not when it was given up
     return done, rows
 
 
