@@ -24,7 +24,7 @@ BODY = (
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY
 
 
-async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def answer_anything(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
@@ -34,7 +34,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def _server() -> None:
-    server = await asyncio.start_server(_serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(answer_anything, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

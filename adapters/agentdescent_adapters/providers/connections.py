@@ -64,9 +64,13 @@ class Connection(httpcore2.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> Connection:
-        with _errors(httpcore2.ConnectTimeout, httpcore2.ConnectError):
-            async with asyncio.timeout(timeout):
-                await self._writer.start_tls(ssl_context, server_hostname=server_hostname)
+        try:
+            with _errors(httpcore2.ConnectTimeout, httpcore2.ConnectError):
+                async with asyncio.timeout(timeout):
+                    await self._writer.start_tls(ssl_context, server_hostname=server_hostname)
+        except BaseException:
+            await self.aclose()  # nobody else knows of it yet
+            raise
         return self
 
     def get_extra_info(self, info: str) -> object:
