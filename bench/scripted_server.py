@@ -64,7 +64,13 @@ class _Handler(socketserver.StreamRequestHandler):
     server: _Sockets
 
     def handle(self) -> None:
-        self.server.connected()
+        self.server.connected(1)
+        try:
+            self._serve()
+        finally:
+            self.server.connected(-1)
+
+    def _serve(self) -> None:
         while (request := self._received()) is not None:
             answer = self.server.answer_to(request)
             for piece in answer.pieces:
@@ -99,7 +105,7 @@ class _Sockets(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, answer_to: Callable[[Received], Answer], connected: Callable[[], None]) -> None:
+    def __init__(self, answer_to: Callable[[Received], Answer], connected: Callable[[int], None]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer_to = answer_to
         self.connected = connected
@@ -119,15 +125,17 @@ class ScriptedServer:
         self._thread = threading.Thread(target=self._sockets.serve_forever, args=(0.01,), daemon=True)
         self.received: list[Received] = []
         self.billed = 0
+        self.open = 0
         self.connections = 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._sockets.server_address[1]}"
 
-    def _connected(self) -> None:
+    def _connected(self, change: int) -> None:
         with self._lock:
-            self.connections += 1
+            self.open += change
+            self.connections += max(0, change)
 
     def _answer(self, request: Received) -> Answer:
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import time
@@ -293,3 +294,18 @@ def test_many_calls_at_once() -> None:
     with ScriptedServer(echo) as server:
         replies = asyncio.run(many(model("openai", server.url)))
     assert [reply.text for reply in replies] == [str(n) for n in range(40)]
+
+
+def test_connections_of_a_model_that_is_forgotten_are_closed() -> None:
+    """While its loop goes on, and whichever thread collects it."""
+
+    async def forget(url: str) -> None:
+        one = model("openai", url)
+        await asyncio.gather(*(one.complete(Request(str(n))) for n in range(5)))
+        del one
+        await asyncio.to_thread(gc.collect)
+        await asyncio.sleep(0.05)
+        assert server.open == 0
+
+    with ScriptedServer(whole(ANSWERS["openai"])) as server:
+        asyncio.run(forget(server.url), debug=True)

@@ -11,7 +11,7 @@ import pytest
 
 from agentdescent.errors import UsageError
 from agentdescent_adapters.providers import Reply, Request, claude, openai_compatible
-from agentdescent_adapters.providers.http import proxy_for
+from agentdescent_adapters.providers.pools import proxy_for
 from bench.scripted_server import ScriptedServer, anthropic_answer, openai_answer, whole
 
 

@@ -1,19 +1,14 @@
 """Calls over HTTP: bytes there and back on connections that are kept, every failure by its kind.
 
-One pool of connections per running event loop, closed when its loop ends its asynchronous generators, as `asyncio.run`
-and `evolve` do. Nothing is imported before the first call.
+Nothing is imported before the first call.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from agentdescent_adapters.providers.failures import (
     Place,
@@ -24,12 +19,11 @@ from agentdescent_adapters.providers.failures import (
     unconnected,
     unreachable,
 )
+from agentdescent_adapters.providers.pools import Pools
 from agentdescent_adapters.providers.waiting import Reach
 
 if TYPE_CHECKING:
     import httpx2
-
-LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class Timeouts(NamedTuple):
@@ -40,36 +34,6 @@ class Timeouts(NamedTuple):
     stall: float = 30.0
 
 
-@cache
-def _ssl_context(secure: bool) -> ssl.SSLContext:
-    """One for all clients, since it takes long to make; one that trusts nobody where nothing is encrypted."""
-    import httpx2
-
-    return httpx2.create_ssl_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _transport(url: str) -> httpx2.AsyncBaseTransport:
-    """Through a proxy where the environment says so, else on connections that cost less. A client of httpx2 on top
-    would follow redirects and keep cookies, and take a fifth of the time of a call."""
-    import httpx2
-
-    proxy = proxy_for(url)
-    if proxy is not None:
-        return httpx2.AsyncHTTPTransport(proxy=proxy)
-    from agentdescent_adapters.providers.connections import Pool
-
-    return Pool(_ssl_context(url.startswith("https:")))
-
-
-def proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for this address; never one for this machine."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    proxies = getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    return proxy if proxy and host not in LOCAL and not proxy_bypass(host) else None
-
-
 class Transport:
     """Posts to one address."""
 
@@ -78,7 +42,7 @@ class Transport:
         self._url = place.url + path
         self._headers = {"content-type": "application/json", "user-agent": "agentdescent", **headers}
         self._timeouts = timeouts
-        self._kept: dict[asyncio.AbstractEventLoop, tuple[httpx2.AsyncBaseTransport, AsyncGenerator[None]]] = {}
+        self._pools = Pools(self._url)
         self._built: tuple[httpx2.URL, httpx2.Headers] | None = None
         self._reach = Reach()
 
@@ -102,7 +66,7 @@ class Transport:
         import httpx2
 
         seconds = self._timeouts
-        connections = await self._connections()
+        connections = await self._pools.here()
         limits = {"connect": seconds.connect, "read": silence, "write": silence, "pool": None}
         try:
             async with asyncio.timeout(seconds.total):
@@ -144,27 +108,3 @@ class Transport:
                 raise malformed(f"the body cannot be decoded ({reason})") from error
             case _:
                 raise dropped(self.place, reason) from error
-
-    async def _connections(self) -> httpx2.AsyncBaseTransport:
-        """Those of the running loop."""
-        loop = asyncio.get_running_loop()
-        kept = self._kept.get(loop)
-        if kept is None:
-            for closed in [one for one in self._kept if one.is_closed()]:
-                del self._kept[closed]
-            made = _transport(self._url)
-            closing = self._closing(made, loop)
-            await anext(closing)
-            kept = self._kept[loop] = made, closing
-        return kept[0]
-
-    async def _closing(
-        self, connections: httpx2.AsyncBaseTransport, loop: asyncio.AbstractEventLoop
-    ) -> AsyncGenerator[None]:
-        """Begun, and never ended but by the loop, which ends all generators before it closes."""
-        try:
-            yield
-        finally:
-            self._kept.pop(loop, None)
-            await connections.aclose()
-            await asyncio.sleep(0)  # what was closed says so to the loop in its next step

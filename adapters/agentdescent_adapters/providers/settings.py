@@ -12,8 +12,9 @@ import msgspec
 
 from agentdescent.budget.tariff import Prices
 from agentdescent.errors import UsageError
-from agentdescent_adapters.providers.http import LOCAL, Timeouts
+from agentdescent_adapters.providers.http import Timeouts
 from agentdescent_adapters.providers.model import Terms
+from agentdescent_adapters.providers.pools import LOCAL
 from agentdescent_adapters.providers.prices import Price, prices_of
 from agentdescent_adapters.providers.tokens import Counter
 from agentdescent_adapters.providers.wire import Parameters
