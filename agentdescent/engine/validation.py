@@ -41,7 +41,7 @@ def check(spec: Spec, setup: Setup) -> tuple[str, ...]:
     _check_economy(spec, setup.tariff.propose)
     _check_tasks(spec, setup)
     for kind, rate in (("solve", setup.tariff.solve), ("propose", setup.tariff.propose)):
-        _check_rate(kind, rate, priced=spec.caps.cost is not None)
+        _check_rate(kind, rate, setup.agent, priced=spec.caps.cost is not None)
     return _check_affordable(spec, setup)
 
 
@@ -203,13 +203,13 @@ def _check_tasks(spec: Spec, setup: Setup) -> None:
         raise UsageError(f"no task is left to train on: lower heldout_share or test_share ({n} tasks, {test} test)")
 
 
-def _check_rate(kind: str, rate: Rate, *, priced: bool) -> None:
+def _check_rate(kind: str, rate: Rate, agent: str, *, priced: bool) -> None:
     if not 1 <= rate.bytes_per_token <= 64:
         raise UsageError(f"tariff.{kind}.bytes_per_token is {rate.bytes_per_token}: it must be from 1 to 64")
     if min(rate.overhead, rate.ceiling, rate.calls) < 0 or (rate.strict and rate.calls < 1):
         raise UsageError(f"tariff.{kind} has a negative bound: {rate}")
     if priced and rate.strict and rate.prices is None:
-        raise UsageError(f"max_cost is set, but tariff.{kind} has no prices: give them, or use max_tokens")
+        raise UsageError(f"max_cost is set, but tariff.{kind} has no prices for {agent}: give them, or use max_tokens")
 
 
 def _check_affordable(spec: Spec, setup: Setup) -> tuple[str, ...]:
