@@ -186,6 +186,7 @@ def connect(path: str) -> sqlite3.Connection:
         connection = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise UsageError(f"{path}: cannot be opened ({error}): check the path of the cache") from error
+    connection.text_factory = bytes  # a damaged row is then a row, and no error
     try:
         _prepare(path, connection)
         os.chmod(path, PRIVATE)
