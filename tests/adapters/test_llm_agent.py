@@ -19,14 +19,13 @@ from agentdescent import (
     Task,
     Usage,
     UsageError,
-    budgeted_completion,
     evolve,
     replay,
 )
 from agentdescent.budget.tariff import Prices, Rate
 from agentdescent.engine.event import Decided, Failed
 from agentdescent.testing import check_agent
-from agentdescent_adapters.llm import LLMAgent, Operators, Template, as_model
+from agentdescent_adapters.llm import LLMAgent, Operators
 from agentdescent_adapters.providers.model import Request
 from tests.adapters.scripted import TASKS, BlockingScripted, Right, Scripted, student
 
@@ -158,7 +157,8 @@ def test_choices_are_asked_for_by_a_schema_and_read_back() -> None:
 
     model = Scripted(answer)
     result = run(LLMAgent(model, choices=labels), max_tokens=300_000)
-    assert 0 < result.base < result.final == 1.0
+    assert 0 < (result.base or 0) < 1
+    assert result.final == 1.0
     assert result.spend.total.tokens == model.billed
 
 
@@ -255,50 +255,6 @@ def test_a_proposer_without_a_model_costs_nothing(kind: type[Scripted], proposer
     assert result.final == 1.0
     assert result.spend.total.tokens == model.billed <= 60_000
     assert agent.blocking is (kind is BlockingScripted or not isinstance(proposer, Held))
-
-
-# --- callables --------------------------------------------------------------------------------------------------------
-
-
-def test_a_budgeted_completion_is_a_model() -> None:
-    """Field case 35: one client per ceiling, and the tokens of each call once."""
-    model, made = Scripted(ceiling=256), list[int]()
-
-    def client(ceiling: int) -> Callable[[str], Answer]:
-        made.append(ceiling)
-
-        def complete(prompt: str) -> Answer:
-            head, _, tail = prompt.rpartition("\n\nmess")
-            reply = model.reply(Request(prompt if not head else f"mess{tail}", head, ceiling))
-            return Answer(reply.text, reply.usage)
-
-        return complete
-
-    budget = CallBudget(256, 64)
-    complete = as_model(budgeted_completion(client, budget), name="budgeted", ceiling=256)
-    agent = LLMAgent(complete, solve=Template("{task}", "{artifact}"), solve_ceiling=16)
-    result = run(agent, max_tokens=100_000, call_budget=budget)
-    assert result.spend.total.tokens == model.billed <= 100_000
-    assert result.final > result.base
-    assert len(made) == len(set(made)) == len({r.ceiling for r in model.asked}) >= 2
-
-
-def test_a_callable_without_terms_is_observed_and_needs_to_say_what_it_uses() -> None:
-    model = Scripted()
-
-    def complete(prompt: str, system: str) -> Answer:
-        reply = model.reply(Request(prompt, system))
-        return Answer(reply.text, reply.usage)
-
-    agent = LLMAgent(complete)
-    assert not agent.tariff.solve.strict
-    result = run(agent, max_tokens=60_000)
-    assert result.spend.total.tokens == model.billed <= 60_000
-    assert result.final == 1.0
-    with pytest.raises(UsageError, match="does not take `ceiling`"):
-        run(agent, max_tokens=60_000, call_budget=CallBudget(64))
-    with pytest.raises(RunError, match="reported its tokens"):
-        run(LLMAgent(lambda prompt: "dunno"), max_tokens=60_000)
 
 
 def test_an_agent_of_a_blocking_model_can_be_sent_to_another_process() -> None:

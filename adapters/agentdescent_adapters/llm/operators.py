@@ -66,12 +66,14 @@ class Operators:
         self._words = words
         self._evidence: Evidence | None = None
         self._shown: dict[int, str] = {}
+        self._telling: dict[str, list[str]] = {}
         kept = digest(msgspec.json.encode(self._strategy))[:8]
         self.name = f"operators-{_VERSION} words={words} {kept}"
 
     def begin(self, train: Sequence[Task]) -> None:
         """Read the train rows. UsageError for one without a label of one line in meta["label"]."""
         self._evidence = gather(train)
+        self._telling = {label: telling(self._evidence, label) for label in self._evidence.labels}
         rows = {number.bit_length() - 1: task_id for task_id, number in self._evidence.tasks.items()}
         prompts = {task.id: normalise(task.prompt) for task in train}
         self._shown = {row: prompts[task_id] for row, task_id in rows.items()}
@@ -103,7 +105,7 @@ class Operators:
         for one, weight in ((label, 3.0), (said, 2.0)):
             if one is None or one not in evidence.labels:
                 continue
-            words = telling(evidence, one)
+            words = self._telling[one]
             old = next((rule for rule in rules if rule.startswith(f"{one}: ")), "")
             held = old.removeprefix(f"{one}: ").split(", ") if old else []
             if not old:
@@ -123,8 +125,9 @@ class Operators:
         if sum(rule.startswith(SHOT) and rule.endswith(ending) for rule in rules) >= SHOTS:
             return
         own = evidence.tasks.get(task.id, 0)
-        words = telling(evidence, label)
-        shared = [word for word in words if f" {word} " in fold(task.prompt)] or words[: self._words]
+        words = self._telling.get(label, [])
+        message = fold(task.prompt)
+        shared = [word for word in words if f" {word} " in message] or words[: self._words]
         rows = members(evidence.labels.get(label, 0) & ~own)
         texts = ((row, self._shown[row]) for row in rows)
         fit = [(row, text) for row, text in texts if text and len(text) <= SHOT_CHARACTERS]

@@ -89,25 +89,25 @@ def read_proposal(proposing: Proposing, rendered: str, reply: Reply) -> Answer:
 
 
 def numbered(rendered: str) -> tuple[str, tuple[str, ...]]:
-    """A rule list with numbers in the place of its first bullets, and the keys of the rules they stand for.
+    """A rule list with numbers in the place of its first bullets, and the rules they stand for.
 
     Numbers, since the key of a rule is a digest of its words: a model would have to copy it, token by token.
     """
-    keys: list[str] = []
+    rules: list[str] = []
     lines = rendered.split("\n")
     for at, line in enumerate(lines):
-        if line.startswith(_BULLET) and len(keys) < NUMBERED:
-            keys.append(rule_key(line[len(_BULLET) :]))
-            lines[at] = f"{len(keys)}. {line[len(_BULLET) :]}"
-    return "\n".join(lines), tuple(keys)
+        if line.startswith(_BULLET) and len(rules) < NUMBERED:
+            rules.append(line[len(_BULLET) :])
+            lines[at] = f"{len(rules)}. {rules[-1]}"
+    return "\n".join(lines), tuple(rules)
 
 
-def keyed(reply: str, keys: tuple[str, ...]) -> str:
-    """A reply with keys in the place of the numbers of rules, and its directives free of list marks."""
+def keyed(reply: str, rules: tuple[str, ...]) -> str:
+    """A reply with the keys of rules in the place of their numbers, and its directives free of list marks."""
 
     def put(found: re.Match[str]) -> str:
         number = int(found[2])
-        return f"{found[1]} {keys[number - 1]}" if 1 <= number <= len(keys) else found[0]
+        return f"{found[1]} {rule_key(rules[number - 1])}" if 1 <= number <= len(rules) else found[0]
 
     return _NAMED.sub(put, _LISTED.sub("", reply))
 

@@ -7,7 +7,7 @@ What a provider enforces is its own matter; here a reply is checked for `type`, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -45,6 +45,8 @@ def proposal_schema(strategy: Strategy) -> dict[str, Any]:
             return _object({"text": text})
         case KeyedRules():
             return _object({"key": {"type": "string", "enum": list(strategy.categories)}, "text": text})
+        case _:
+            assert_never(strategy)
 
 
 def encoded(schema: Mapping[str, Any], role: str) -> bytes:
@@ -82,6 +84,8 @@ def proposal_of(value: Any, strategy: Strategy) -> str | None:
         case AppendRules():
             key = fields.get("number", fields.get("key"))
             return _directive(fields.get("op", "add"), key, normalise(body))
+        case _:
+            assert_never(strategy)
 
 
 def _directive(op: Any, key: Any, text: str) -> str | None:

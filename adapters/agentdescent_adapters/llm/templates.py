@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import assert_never
 
 import msgspec
 
@@ -82,6 +83,8 @@ def propose_template(strategy: Strategy, *, structured: bool = False) -> Templat
             return Template(_CASE, _AIM + field) if structured else PROPOSE_TEXT
         case KeyedRules():
             return Template(_CASE, _AIM + _keyed(strategy.categories, structured=structured))
+        case _:
+            assert_never(strategy)
 
 
 def _keyed(categories: tuple[str, ...], *, structured: bool) -> str:
