@@ -47,12 +47,12 @@ def options_of(task: Task) -> Mapping[str, str]:
 
 def right_option(task: Task, label: str, options: Mapping[str, str]) -> str | None:
     """The letter that a label means; None for a text when no options are known. UsageError for what is no option."""
-    same = [letter for letter, text in options.items() if plain(text) == plain(label)]
-    if len(same) == 1:
-        return same[0]
     letter = label.strip().strip("()[].: ").upper()
     if len(letter) == 1 and letter in (options or ascii_uppercase):
         return letter
+    same = [letter for letter, text in options.items() if plain(text) == plain(label)]
+    if len(same) == 1:
+        return same[0]
     if options or not plain(label):
         raise UsageError(
             f"the label {label!r} of task {task.id!r} names none of its options {', '.join(options) or '(none)'}: "
@@ -89,7 +89,7 @@ def _statement(text: str) -> str:
 
 def _named(statement: str, options: Mapping[str, str], *, marked: bool) -> set[str]:
     exactly = {letter for letter, text in options.items() if plain(text) == plain(statement)}
-    if exactly:
+    if exactly and not _LEADING.fullmatch(plain(statement)):  # a letter is the name of an option before it is a text
         return exactly
     known = options or ascii_uppercase
     leading: set[str] = set()

@@ -76,15 +76,14 @@ def _body(response: http.client.HTTPResponse, end: float, clock: Callable[[], fl
     """Everything, by pieces: the deadline holds for a body that trickles, and a length that was promised is kept."""
     promised = response.getheader("Content-Length")
     length = int(promised) if promised is not None and promised.isdecimal() else None
-    pieces: list[bytes] = []
-    while piece := response.read1(1 << 20):
-        pieces.append(piece)
-        if clock() >= end:
+    body = bytearray()
+    while (length is None or len(body) < length) and (piece := response.read1(1 << 20)):
+        body += piece
+        if len(body) != length and clock() >= end:
             raise TimeoutError("the deadline passed in the middle of the body")
-    body = b"".join(pieces)
     if length is not None and len(body) < length:
         raise ConnectionError(f"closed after {len(body)} of {length} bytes")
-    return body
+    return bytes(body)
 
 
 def _refused(url: str, remedy: str, error: urllib.error.HTTPError) -> Exception:
