@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentdescent.errors import UsageError
 from agentdescent.ports import Task
-from agentdescent_adapters.tasks.scorers import Scorer, contains, exact, number, scorer
+from agentdescent_adapters.tasks.scorers import Scorer, choice, contains, exact, number, regex, scorer
 
 
 def task(label: object) -> Task:
@@ -60,6 +60,10 @@ def test_contains(label: str, output: str, score: float) -> None:
         ("2", "v2", 0.0),
         ("5", "-5", 0.0),
         ("5", "5e0 is odd", 1.0),
+        ("-5", "x = \u22125", 1.0),
+        ("5", "x = \u22125", 0.0),
+        ("42", "**42**", 1.0),
+        ("1,250", "\\boxed{1250}", 1.0),
     ],
 )
 def test_number(label: str, output: str, score: float) -> None:
@@ -71,12 +75,29 @@ def test_a_number_is_the_same_however_it_is_written(value: object) -> None:
     assert number(task(str(value)), f"so it is {value:,}!") == 1.0
 
 
+@pytest.mark.parametrize("score", [contains, regex])
+def test_an_empty_label_would_be_found_anywhere(score: Callable[[Task, str], float]) -> None:
+    with pytest.raises(UsageError, match="the label of task 't1' is empty: fill it in"):
+        score(task(" "), "output")
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("exact", None), ("contains", ""), ("number", "many"), ("regex", "(a"), ("choice", "?")]
+)
+def test_labels_are_checked_before_anything_is_spent(name: str, label: str | None) -> None:
+    named = scorer(name)
+    assert isinstance(named, Scorer)
+    named.check([Task("t0", "", {"label": "b"})] if name != "number" else [Task("t0", "", {"label": "7"})])
+    with pytest.raises(UsageError, match="task 't1'"):
+        named.check([Task("t1", "", {"label": label})])
+
+
 def test_a_label_without_a_number() -> None:
     with pytest.raises(UsageError, match="label of task 't1' has no number"):
         number(task("many"), "42")
 
 
-@pytest.mark.parametrize("score", [exact, contains, number])
+@pytest.mark.parametrize("score", [exact, contains, number, regex, choice])
 @pytest.mark.parametrize("meta", [{}, {"label": None}])
 def test_a_task_without_a_label(score: object, meta: dict[str, object]) -> None:
     assert callable(score)
@@ -84,18 +105,21 @@ def test_a_task_without_a_label(score: object, meta: dict[str, object]) -> None:
         score(Task("t1", "prompt", meta), "output")
 
 
-@given(st.text(max_size=50), st.text(max_size=50))
+@given(st.text(max_size=50).filter(str.strip), st.text(max_size=50))
 def test_any_output_can_be_scored(label: str, output: str) -> None:
     assert exact(task(label), output) in (0.0, 1.0)
     assert contains(task(label), output) in (0.0, 1.0)
     assert number(task("7"), output) in (0.0, 1.0)
 
 
-@pytest.mark.parametrize(("name", "found"), [("exact", exact), ("contains", contains), ("number", number)])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("exact", exact), ("contains", contains), ("number", number), ("regex", regex), ("choice", choice)],
+)
 def test_scorers_have_names(name: str, found: Callable[[Task, str], float]) -> None:
     named = scorer(name)
     assert isinstance(named, Scorer)
-    assert (named.name, named.blocking, named.bills) == (name, False, False)
+    assert (named.name, named.blocking, named.bills) == (name, name == "regex", False)
     for output in ("7", "7.0", "so 7", ""):
         assert named(task("7"), output) == found(task("7"), output)
 
@@ -113,8 +137,11 @@ def test_a_scorer_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("exacct", "no scorer 'exacct': name one of exact, contains, number or a function as module:function"),
-        ("", "no scorer '': name one of exact, contains, number or a function as module:function"),
+        (
+            "exacct",
+            "no scorer 'exacct': name one of exact, contains, number, regex, choice or a function as module:function",
+        ),
+        ("", "no scorer '': name one of exact, contains, number, regex, choice or a function as module:function"),
         (":f", "scorer ':f': name it as module:attribute"),
         ("math:", "scorer 'math:': name it as module:attribute"),
         ("math:nope", "scorer 'math:nope': module 'math' has no attribute 'nope'"),
