@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import cast
 
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import AppendRules, SingleSlot, Strategy, normalise, rule_key
@@ -153,29 +154,24 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         deadline=config.deadline,
         executor=executor_named(config.executor, config.concurrency or config.workers, config.deadline),
     )
-    if config.tournament is not None:
-        options["tournament"] = config.tournament
-    if config.futility is not None:
-        options["futility"] = config.futility
-    if config.finish_epsilon is not None:
-        options["finish_epsilon"] = config.finish_epsilon
-    if config.sampling is not None:
-        options["sampling"] = SAMPLING[config.sampling]
-    if config.samples is not None:
-        options["samples"] = config.samples
-    if config.fusion_width is not None:
-        options["fusion_width"] = config.fusion_width
-    allocator = make_allocator(config.allocator)
-    if allocator is not None:
-        options["allocator"] = allocator
-    if config.oracle is not None:
-        options["oracle"] = scorer(config.oracle, "oracle")
-    if config.oracle_budget is not None:
-        options["oracle_budget"] = config.oracle_budget
-    if config.screen is not None:
-        options["screen"] = config.screen
-    if config.wave_min is not None:
-        options["wave_min"] = config.wave_min
-    if config.merge_size is not None:
-        options["merge_size"] = config.merge_size
+    options.update(_chosen(config))
     return prepare(tasks, scorer(config.scorer), options), options
+
+
+def _chosen(config: RunConfig) -> Options:
+    """What is left out unless it is given: its default is another choice's to say, or nothing at all."""
+    choices: dict[str, object] = {
+        "allocator": make_allocator(config.allocator),
+        "finish_epsilon": config.finish_epsilon,
+        "fusion_width": config.fusion_width,
+        "futility": config.futility,
+        "merge_size": config.merge_size,
+        "oracle": None if config.oracle is None else scorer(config.oracle, "oracle"),
+        "oracle_budget": config.oracle_budget,
+        "sampling": None if config.sampling is None else SAMPLING[config.sampling],
+        "samples": config.samples,
+        "screen": config.screen,
+        "tournament": config.tournament,
+        "wave_min": config.wave_min,
+    }
+    return cast("Options", {name: choice for name, choice in choices.items() if choice is not None})
