@@ -19,7 +19,8 @@ class Rate(Record, frozen=True):
 
     tokens <= overhead + ceil(bytes / bytes_per_token) + ceiling, where `bytes` are the UTF-8 bytes that
     enter the prompt. `bytes_per_token` = 1 bounds any byte-level tokeniser. `calls` is how many calls of
-    the provider one effect makes at most. `strict`: the bound is a promise, and breaking it ends the run.
+    the provider one effect makes at most; 0 in a strict rate of
+    proposals: they call none, and cost nothing. `strict`: the bound is a promise, and breaking it ends the run.
     Not strict (*observed*): the port promises nothing; twice the largest cost seen is reserved.
     """
 
@@ -53,6 +54,8 @@ def cost(prices: Prices | None, usage: Usage) -> int:
 
 def worst(rate: Rate, prompt_bytes: int, rollouts: int, ceiling: int | None = None) -> Amount:
     """The most that one effect under a strict rate can consume; `ceiling`: that of the call, where it has its own."""
+    if not rate.calls:
+        return Amount(rollouts=rollouts)
     prompt = rate.overhead + -(-prompt_bytes // rate.bytes_per_token)
     completion = rate.ceiling if ceiling is None else ceiling
     return Amount(

@@ -107,7 +107,9 @@ def _report(state: State, event: RolledOut | Proposed | Failed) -> State:
 def _not_answered(state: State, decided: Decided, attempt: int, why: FailureEvidence | None) -> State:
     """The slot is empty again: asked anew, or failed for good after `attempts`. No `why`: it was abandoned."""
     command, limit = decided.command, state.spec.attempts
-    given_up = why is not None and (attempt >= limit or why.kind == "overflow")  # too long now, too long again
+    if why is not None and why.kind == "overflow":
+        attempt = max(attempt, limit)  # too long now, too long again
+    given_up = why is not None and attempt >= limit
     if isinstance(command, Propose):
         # Cut off at the ceiling of its call it would be cut off again.
         given_up = given_up or (why is not None and why.kind == "truncated" and state.spec.call_budget is not None)

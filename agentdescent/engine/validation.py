@@ -206,9 +206,10 @@ def _check_tasks(spec: Spec, setup: Setup) -> None:
 def _check_rate(kind: str, rate: Rate, *, priced: bool) -> None:
     if not 1 <= rate.bytes_per_token <= 64:
         raise UsageError(f"tariff.{kind}.bytes_per_token is {rate.bytes_per_token}: it must be from 1 to 64")
-    if min(rate.overhead, rate.ceiling, rate.calls) < 0 or (rate.strict and rate.calls < 1):
+    calls = 1 if rate.strict and kind == "solve" else 0
+    if min(rate.overhead, rate.ceiling, rate.calls - calls) < 0:
         raise UsageError(f"tariff.{kind} has a negative bound: {rate}")
-    if priced and rate.strict and rate.prices is None:
+    if priced and rate.strict and rate.calls and rate.prices is None:
         raise UsageError(f"max_cost is set, but tariff.{kind} has no prices: give them, or use max_tokens")
 
 

@@ -1,0 +1,9 @@
+"""Language models as agents: prompts, replies read for what they are, and proposals without a model."""
+
+from __future__ import annotations
+
+from agentdescent_adapters.llm.agent import LLMAgent
+from agentdescent_adapters.llm.templates import Template
+from agentdescent_adapters.providers.calling import as_model
+
+__all__ = ["LLMAgent", "Template", "as_model"]

@@ -1,0 +1,110 @@
+"""What the constructors of models check and share."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agentdescent.budget.tariff import Prices
+from agentdescent.errors import UsageError
+from agentdescent_adapters.providers.http import Timeouts
+from agentdescent_adapters.providers.model import Terms
+from agentdescent_adapters.providers.prices import Price, prices_of
+from agentdescent_adapters.providers.tokens import Counter
+from agentdescent_adapters.providers.wire import Parameters
+
+CeilingField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
+LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def parameters_of(
+    model: str,
+    *,
+    ceiling: int,
+    temperature: float | None,
+    seed: int | None = None,
+    ceiling_field: CeilingField = "max_tokens",
+    extra: Mapping[str, object] | None = None,
+) -> Parameters:
+    """Raises UsageError that names what cannot be sent."""
+    if type(model) is not str or not model:
+        raise UsageError(f"model is {model!r}: give the name that the provider knows it by")
+    if type(ceiling) is not int or ceiling < 1:
+        raise UsageError(f"ceiling is {ceiling!r}: it must be a number of completion tokens, at least 1")
+    if temperature is not None and not (
+        type(temperature) in (int, float) and math.isfinite(temperature) and temperature >= 0
+    ):
+        raise UsageError(f"temperature is {temperature!r}: it must be a number of at least 0, or None to send none")
+    if seed is not None and type(seed) is not int:
+        raise UsageError(f"seed is {seed!r}: it must be a whole number, or None to send none")
+    if ceiling_field not in ("max_tokens", "max_completion_tokens"):
+        raise UsageError(f"ceiling_field is {ceiling_field!r}: it is max_tokens or max_completion_tokens")
+    try:
+        msgspec.json.encode(extra or {})
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise UsageError(f"extra cannot be sent as JSON: {error}") from error
+    return Parameters(model, ceiling, temperature, seed, ceiling_field, dict(extra or {}))
+
+
+def name_of(format_name: str, parameters: Parameters) -> str:
+    """All that changes an answer; not who is asked, so that a run may go on where the model is served elsewhere."""
+    said = [f"temperature={parameters.temperature}", f"ceiling={parameters.ceiling}"]
+    if parameters.seed is not None:
+        said.append(f"seed={parameters.seed}")
+    if parameters.extra:
+        said.append(f"extra={msgspec.json.encode(parameters.extra, order='deterministic').decode()}")
+    return " ".join((format_name, parameters.model, *said))
+
+
+def terms_of(
+    parameters: Parameters,
+    *,
+    overhead: int,
+    bytes_per_token: int | None,
+    counter: Counter | None,
+    prices: Prices | Price | Mapping[str, Price] | None,
+    strict: bool,
+) -> Terms:
+    """Raises UsageError for a bound that nothing keeps."""
+    ratio = bytes_per_token if bytes_per_token is not None else 1 if counter is None else 2
+    if type(ratio) is not int or not 1 <= ratio <= 64:
+        raise UsageError(f"bytes_per_token is {ratio!r}: it must be a whole number from 1 to 64")
+    if ratio > 1 and counter is None:
+        raise UsageError(
+            f"bytes_per_token is {ratio}, and nothing counts the tokens: give counter=, or leave bytes_per_token at 1"
+        )
+    if type(overhead) is not int or overhead < 0:
+        raise UsageError(f"overhead is {overhead!r}: it must be the tokens that a template adds, at least 0")
+    return Terms(parameters.ceiling, overhead, ratio, strict, prices_of(parameters.model, prices))
+
+
+def timeouts_of(timeout: float, connect: float, stall: float) -> Timeouts:
+    for name, seconds in (("timeout", timeout), ("connect_timeout", connect), ("stall_timeout", stall)):
+        if type(seconds) not in (int, float) or not (math.isfinite(seconds) and seconds > 0):
+            raise UsageError(f"{name} is {seconds!r}: it must be a positive number of seconds")
+    return Timeouts(timeout, connect, stall)
+
+
+def url_of(base_url: str, path: str) -> str:
+    """The base URL without what the path repeats of it."""
+    parts = urlsplit(str(base_url))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"base_url is {base_url!r}: give one like https://host/v1")
+    url = base_url.rstrip("/")
+    first = path[: path.index("/", 1)] if "/" in path[1:] else ""
+    return url.removesuffix(path).removesuffix(first) if first else url.removesuffix(path)
+
+
+def key_of(api_key: str | None, variable: str, url: str) -> str:
+    """The key given, else that of the environment. A local server needs none."""
+    key = (api_key if api_key is not None else os.environ.get(variable, "")).strip()
+    if not key and api_key is None and urlsplit(url).hostname not in LOCAL:
+        raise UsageError(f"no key for {url}: set {variable}, or give api_key= (api_key='' for none)")
+    if not key.isascii() or not key.isprintable():
+        raise UsageError("the key has characters that no header can carry: copy it again")
+    return key
