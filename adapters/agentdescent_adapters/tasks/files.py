@@ -10,7 +10,7 @@ import csv
 import io
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,26 +18,20 @@ import msgspec
 
 from agentdescent.errors import UsageError
 from agentdescent.ports import Task
+from agentdescent_adapters.tasks.rows import Row, check_columns, checked, listed
 
 _lock = threading.Lock()
 _decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class _Row(msgspec.Struct, frozen=True):
-    place: str
-    id: str
-    text: str
-    label: str
-
-
 def load_jsonl(path: str | Path, *, text: str = "text", label: str = "label", id: str | None = None) -> list[Task]:
     """A task per line that is not blank. `text`, `label` and `id` name fields; numbers and booleans become text."""
-    return _tasks(path, _jsonl_rows(path, _read(path), text, label, id))
+    return checked(path, _jsonl_rows(path, read_text(path), text, label, id))
 
 
 def load_csv(path: str | Path, *, text: str = "text", label: str = "label", id: str | None = None) -> list[Task]:
     """A task per record. `text`, `label` and `id` name columns of the header, which is required."""
-    return _tasks(path, list(_csv_rows(path, _read(path), text, label, id)))
+    return checked(path, list(_csv_rows(path, read_text(path), text, label, id)))
 
 
 def keep_labels(tasks: Sequence[Task], n: int) -> list[Task]:
@@ -49,12 +43,16 @@ def keep_labels(tasks: Sequence[Task], n: int) -> list[Task]:
     return [task for task in tasks if task.meta["label"] in kept]
 
 
-def _read(path: str | Path) -> str:
+def unreadable(path: str | Path, error: OSError) -> UsageError:
+    return UsageError(f"{path}: cannot be read ({error.strerror}): check the path")
+
+
+def read_text(path: str | Path) -> str:
     """The text of a file without its byte order mark."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}): check the path") from error
+        raise unreadable(path, error) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -64,22 +62,7 @@ def _read(path: str | Path) -> str:
         ) from error
 
 
-def _tasks(path: str | Path, rows: Iterable[_Row]) -> list[Task]:
-    tasks: list[Task] = []
-    places: dict[str, str] = {}
-    for row in rows:
-        if not row.label.strip():
-            raise UsageError(f"{path}, {row.place}: the label is empty: fill it in or remove the row")
-        if row.id in places:
-            raise UsageError(f"{path}, {row.place}: id {row.id!r} is that of {places[row.id]} too: make ids unique")
-        places[row.id] = row.place
-        tasks.append(Task(row.id, row.text, {"label": row.label, "cluster": row.label}))
-    if not tasks:
-        raise UsageError(f"{path}: no rows: give it at least one")
-    return tasks
-
-
-def _jsonl_rows(path: str | Path, content: str, text: str, label: str, id: str | None) -> Iterator[_Row]:
+def _jsonl_rows(path: str | Path, content: str, text: str, label: str, id: str | None) -> Iterator[Row]:
     # Not splitlines: a string in JSON may contain other line ends than this one.
     for number, line in enumerate(content.split("\n"), 1):
         if not line.strip():
@@ -91,15 +74,15 @@ def _jsonl_rows(path: str | Path, content: str, text: str, label: str, id: str |
             raise UsageError(f"{where}: not an object: write one {{...}} a line ({error})") from error
         except msgspec.DecodeError as error:
             raise UsageError(f"{where}: not JSON: {error}") from error
-        key = str(number) if id is None else _field(where, fields, "id", id)
-        yield _Row(f"line {number}", key, _field(where, fields, "text", text), _field(where, fields, "label", label))
+        key = str(number) if id is None else raw_text(where, fields, "id", id)
+        yield Row(f"line {number}", key, raw_text(where, fields, "text", text), raw_text(where, fields, "label", label))
 
 
-def _field(where: str, fields: Mapping[str, msgspec.Raw], role: str, name: str) -> str:
+def raw_text(where: str, fields: Mapping[str, msgspec.Raw], role: str, name: str) -> str:
     """A field as text; a number as it is written."""
     raw = bytes(fields[name]) if name in fields else b"null"
     if raw == b"null":
-        raise UsageError(f"{where}: no {name!r} ({role}): add it or name another, there is {_names(fields)}")
+        raise UsageError(f"{where}: no {name!r} ({role}): add it or name another, there is {listed(fields)}")
     if raw[:1] in (b"{", b"["):
         raise UsageError(f"{where}: {name!r} ({role}) is no text: make it one or name another field")
     try:
@@ -108,20 +91,18 @@ def _field(where: str, fields: Mapping[str, msgspec.Raw], role: str, name: str) 
         raise UsageError(f"{where}: {name!r} is not valid text: {error}") from error
 
 
-def _csv_rows(path: str | Path, content: str, text: str, label: str, id: str | None) -> Iterator[_Row]:
+def _csv_rows(path: str | Path, content: str, text: str, label: str, id: str | None) -> Iterator[Row]:
     with _field_limit(len(content) + 1):
         reader = csv.DictReader(io.StringIO(content, newline=""), strict=True)
         try:
             columns = list(reader.fieldnames or ())
-            for role, name in (("text", text), ("label", label), ("id", id)):
-                if name is not None and columns and columns.count(name) != 1:
-                    problem = "two columns" if name in columns else "no column"
-                    raise UsageError(f"{path}: {problem} {name!r} ({role}): name another, there is {_names(columns)}")
+            if columns:
+                check_columns(path, columns, text, label, id)
             for number, row in enumerate(reader, 1):
                 place = f"row {number} (line {reader.line_num})"
                 if None in row or None in row.values():
                     raise UsageError(f"{path}, {place}: not {len(columns)} fields: quote those with commas in them")
-                yield _Row(place, str(number) if id is None else row[id], row[text], row[label])
+                yield Row(place, str(number) if id is None else row[id], row[text], row[label])
         except csv.Error as error:
             # The line after the last good record: where an unclosed quote may be, not where the file ends.
             raise UsageError(f"{path}, line {reader.line_num + 1}: not CSV ({error}): check the quotes") from error
@@ -136,7 +117,3 @@ def _field_limit(limit: int) -> Iterator[None]:
             yield
         finally:
             csv.field_size_limit(before)
-
-
-def _names(columns: Iterable[str]) -> str:
-    return ", ".join(map(repr, columns)) or "none"
