@@ -35,11 +35,14 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     label: str = "label"
     id: str | None = None
     labels: int | None = None
+    split: str | None = None
+    subset: str | None = None
+    limit: int | None = None
     agent: str = "rules"
     model: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
-    temperature: float | None = None
+    temperature: float | Literal["default"] | None = None
     model_seed: int | None = None
     solve_ceiling: int | None = None
     propose_ceiling: int | None = None

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 HELP: dict[str, str] = {
-    "tasks": "CSV, JSONL or Parquet file of tasks, `hf:DATASET`, `modelscope:DATASET`, or `demo`",
+    "tasks": "CSV, JSON, JSONL or Parquet file of tasks, `hf:DATASET`, `modelscope:DATASET`, or `demo`",
     "text": "column or field with the message",
     "label": "column or field with the right answer",
     "id": "column or field with a unique id (default: the row number)",
     "labels": "keep the tasks of the N most frequent labels only",
+    "split": "split of a data set, or of a JSON document that holds several (default: train)",
+    "subset": "configuration of a data set on a hub",
+    "limit": "the first N rows of a data set on a hub",
     "agent": "`rules` (needs no model), `openai` or `anthropic` (formats of a provider), or module:object",
     "model": "name of the model, as the provider calls it",
     "base_url": "address of the server (default: that of the provider)",
     "api_key_env": "variable of the environment that holds the key (default: OPENAI_API_KEY or ANTHROPIC_API_KEY)",
-    "temperature": "of the answers (default: the provider's)",
+    "temperature": "of the answers, or `default` to send none (default: 0 for openai, none for anthropic)",
     "model_seed": "seed that the provider is asked to sample by, where it takes one",
     "solve_ceiling": "completion tokens of one answer at most",
     "propose_ceiling": "completion tokens of one proposal at most",

@@ -11,7 +11,7 @@ from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.execution import CAPS
 from agentdescent_adapters.command.help import HELP
 
-CHANGEABLE = (*CAPS, "executor")
+CHANGEABLE = (*CAPS, "executor", "base_url", "api_key_env")
 """What `resume` may be given."""
 DESCRIPTION = "Evolve a prompt, rule list or skill on your tasks, under a token ceiling that holds."
 
@@ -21,11 +21,16 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}: see {self.prog} --help")
 
 
-def _number_or_word(value: str) -> int | str:
-    try:
-        return int(value)
-    except ValueError:
-        return value
+def _number_or_word(kind: type[int] | type[float]) -> typing.Callable[[str], int | float | str]:
+    """Argparse shows what is neither as it is; whether it is one of the words is looked at with the config."""
+
+    def read(value: str) -> int | float | str:
+        try:
+            return kind(value)
+        except ValueError:
+            return value
+
+    return read
 
 
 def _flags(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
@@ -38,7 +43,11 @@ def _flags(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
         if len(options) > 1:  # a number or a word
             words = "|".join(typing.get_args(options[1]))
             parser.add_argument(
-                flag, type=_number_or_word, default=argparse.SUPPRESS, help=HELP[name], metavar=f"INT|{words}"
+                flag,
+                type=_number_or_word(plain),
+                default=argparse.SUPPRESS,
+                help=HELP[name],
+                metavar=f"{plain.__name__.upper()}|{words}",
             )
         elif plain is bool:
             parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=HELP[name])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from agentdescent.budget.usage import Amount
+from agentdescent.engine.state import State
 from agentdescent.history.estimate import Estimate, Item, estimate
+from agentdescent.record import replace
+from agentdescent_adapters.command.agents import missing_key
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.job import make_job
 
@@ -11,9 +14,17 @@ NANO = 1_000_000_000
 
 
 def make(config: RunConfig) -> tuple[Estimate, tuple[str, ...]]:
-    """The estimate and the warnings of the job. Raises UsageError for whatever `run` would refuse."""
-    job, _ = make_job(config)
-    return estimate(job.spec, job.setup), job.warnings
+    """The estimate and the warnings of the job. Raises UsageError for whatever `run` would refuse,
+    but for a key that is not there."""
+    job, _ = make_job(config, asked=False)
+    variable = missing_key(config)
+    missing = () if variable is None else (f"the variable {variable} is not set: a run needs it",)
+    return estimate(job.spec, job.setup), (*job.warnings, *missing)
+
+
+def of_run(state: State) -> Estimate:
+    """What was to be expected of a run, under the caps in force."""
+    return estimate(replace(state.spec, caps=state.governor.caps), state.setup)
 
 
 def summary(made: Estimate) -> dict[str, object]:

@@ -15,7 +15,19 @@ def _plain(*fields: str) -> dict[str, str]:
 SECTIONS: dict[str, dict[str, str]] = {
     "tasks": {
         "file": "tasks",
-        **_plain("text", "label", "id", "labels", "heldout_share", "heldout_limit", "test_share", "test_limit"),
+        **_plain(
+            "text",
+            "label",
+            "id",
+            "labels",
+            "split",
+            "subset",
+            "limit",
+            "heldout_share",
+            "heldout_limit",
+            "test_share",
+            "test_limit",
+        ),
         **_plain("shuffle"),
     },
     "artifact": {"file": "artifact"},
