@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agentdescent_adapters.llm.agent import LLMAgent
+from agentdescent_adapters.llm.operators import Operators
 from agentdescent_adapters.llm.templates import Template
 from agentdescent_adapters.providers.calling import as_model
 
-__all__ = ["LLMAgent", "Template", "as_model"]
+__all__ = ["LLMAgent", "Operators", "Template", "as_model"]

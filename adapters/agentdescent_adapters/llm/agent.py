@@ -10,14 +10,14 @@ import msgspec
 
 from agentdescent.artifact.diff import digest
 from agentdescent.artifact.strategy import AppendRules, Strategy
-from agentdescent.budget.tariff import Prices, Rate, Tariff
+from agentdescent.budget.tariff import Tariff
 from agentdescent.errors import UsageError
 from agentdescent.ports import Repeat, Task
 from agentdescent.wiring import name_of
 from agentdescent_adapters.llm import proposing as asking
 from agentdescent_adapters.llm import solving
 from agentdescent_adapters.llm.proposing import Proposing
-from agentdescent_adapters.llm.rates import ceiling_of, rate_of, size, takes
+from agentdescent_adapters.llm.rates import NO_CALL, ceiling_of, rate_of, size, takes
 from agentdescent_adapters.llm.schemas import choice_schema, encoded
 from agentdescent_adapters.llm.shells import BlockingProposer, BlockingSolver, Function, Proposer, Solver
 from agentdescent_adapters.llm.solving import Solving
@@ -36,9 +36,6 @@ from agentdescent_adapters.providers.model import Model
 
 VERSION = 1
 """Of how requests are made and replies are read: an increment refuses the resume of older runs."""
-
-NOTHING = Rate(strict=True, calls=0, prices=Prices(0, 0, 0))
-"""A proposal that calls no model."""
 
 
 class LLMAgent:
@@ -97,7 +94,7 @@ class LLMAgent:
             self._proposer = proposer
             self.propose = _propose_without(proposer)
             own = getattr(proposer, "tariff", None)
-            rate = own.propose if isinstance(own, Tariff) else NOTHING
+            rate = own.propose if isinstance(own, Tariff) else NO_CALL
             output_limit = own.output_limit if isinstance(own, Tariff) else output_limit
             blocking = blocking or bool(getattr(proposer, "blocking", True))
             free: Repeat = getattr(proposer, "repeat", "free")

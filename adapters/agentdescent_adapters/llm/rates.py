@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from agentdescent.budget.tariff import Rate
+from agentdescent.budget.tariff import Prices, Rate
+from agentdescent.budget.usage import Usage
 from agentdescent.errors import UsageError
 from agentdescent_adapters.providers.calling import OPTIONAL
 from agentdescent_adapters.providers.model import Model, Terms
+
+NO_CALL = Rate(strict=True, calls=0, prices=Prices(0, 0, 0))
+"""Of proposals that call no model."""
+FREE = Usage(calls=0)
+"""What such a proposal consumed."""
 
 SEAM = 1
 """Tokens that a piece of text may take more between others than by itself."""

@@ -8,14 +8,12 @@ from typing import Any
 
 import msgspec
 
-from agentdescent.budget.usage import Usage
 from agentdescent.ports import Answer, Task
 from agentdescent_adapters.llm.proposing import Proposing, propose_request, read_proposal
+from agentdescent_adapters.llm.rates import FREE
 from agentdescent_adapters.llm.solving import Solving, read_solution, solve_request
 from agentdescent_adapters.providers.calling import BlockingModel
 from agentdescent_adapters.providers.model import Model, Reply
-
-FREE = Usage(calls=0)
 
 
 class Solver(msgspec.Struct, frozen=True):

@@ -12,14 +12,13 @@ import msgspec
 
 from agentdescent.budget.tariff import Prices
 from agentdescent.errors import UsageError
-from agentdescent_adapters.providers.http import Timeouts
+from agentdescent_adapters.providers.http import LOCAL, Timeouts
 from agentdescent_adapters.providers.model import Terms
 from agentdescent_adapters.providers.prices import Price, prices_of
 from agentdescent_adapters.providers.tokens import Counter
 from agentdescent_adapters.providers.wire import Parameters
 
 CeilingField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
-LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def parameters_of(

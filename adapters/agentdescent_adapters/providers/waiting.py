@@ -12,6 +12,8 @@ DEFAULT_WAIT = 1.0
 LONGEST_WAIT = 30.0
 TRUSTED = 3
 """Repetitions that follow the provider's word alone; later ones also back off."""
+GRACE = 3.0
+"""Seconds that a server which never answered anything is given to be there."""
 _REMEMBERED = 1_024
 
 
@@ -60,3 +62,21 @@ class Waits:
     def answered(self, call: Hashable) -> None:
         if self._refused:
             self._refused.pop(call, None)
+
+
+class Reach:
+    """Whether anybody ever answered."""
+
+    def __init__(self) -> None:
+        self._reached = False
+        self._since: float | None = None
+
+    def answered(self) -> None:
+        self._reached = True
+
+    def missed(self) -> bool:
+        """No connection once more: True when there never was one, and has not been for GRACE."""
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        return not self._reached and now - self._since >= GRACE
