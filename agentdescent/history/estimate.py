@@ -11,9 +11,8 @@ from functools import reduce
 
 import msgspec
 
-from agentdescent.artifact.strategy import SingleSlot
 from agentdescent.budget.governor import Caps, Purpose
-from agentdescent.budget.tariff import Tariff, worst
+from agentdescent.budget.tariff import worst
 from agentdescent.budget.usage import NOTHING, Amount, add, subtract
 from agentdescent.engine.draw import seeded
 from agentdescent.engine.event import Started
@@ -23,12 +22,11 @@ from agentdescent.engine.spec import Setup, Spec
 from agentdescent.engine.split import make_split
 from agentdescent.engine.state import Sizes, State, initial
 from agentdescent.engine.transition import apply
-from agentdescent.history.forecast import (
+from agentdescent.history.assumptions import (
     Assumptions,
     Shape,
     Use,
     amount,
-    forecast,
     proposing,
     reply_bytes,
     scoring,
@@ -36,10 +34,10 @@ from agentdescent.history.forecast import (
     solving,
     testing,
     times,
-    total,
 )
+from agentdescent.history.forecast import forecast, total
 from agentdescent.history.summary import Ceiling
-from agentdescent.record import Record, replace
+from agentdescent.record import Record
 
 _BYTES_PER_TOKEN = 4
 
@@ -111,11 +109,11 @@ def estimate(spec: Spec, setup: Setup, assumptions: Assumptions | None = None) -
     split = make_split(spec, setup, seeded(spec.seed))
     state = apply(initial(spec, setup), Started(spec, setup, split))
     tariff, size = setup.tariff, state.head.version.size
-    shape = shape_of(replace(setup, tariff=_budgeted(spec, tariff)), split)
+    shape = shape_of(spec, setup, split)
     stages = _stages(state, shape, rules, size)
     base = Item(_sweep(state, state.heldout, size), amount(tariff, scoring(shape, rules, size)))
     tests = Item(
-        _sum((_sweep(state, state.test, size), _sweep(state, state.test, _grown(state, size)))),
+        _sum((_sweep(state, state.test, size), _sweep(state, state.test, _grown(shape, rules, size)))),
         amount(tariff, times(testing(shape, rules, size), 2.0)),
     )
     path = Item(_path(stages), reduce(add, (stage.item.expected for stage in stages), NOTHING))
@@ -151,20 +149,10 @@ def compare(before: Estimate, state: State) -> tuple[Difference, ...]:
     return tuple(Difference(name, expected.get(name, NOTHING), used.get(name, NOTHING)) for name in purposes)
 
 
-def _budgeted(spec: Spec, tariff: Tariff) -> Tariff:
-    """With the ceiling of proposals that a call budget sets."""
-    budget, rate = spec.call_budget, tariff.propose
-    if budget is None:
-        return tariff
-    return replace(
-        tariff, propose=replace(rate, ceiling=min(rate.ceiling, budget.base) if rate.strict else budget.base)
-    )
-
-
-def _grown(state: State, size: int) -> int:
+def _grown(shape: Shape, rules: Assumptions, size: int) -> int:
     """Bytes of a candidate: an artifact of `size` bytes, and as much as one proposal may say."""
-    reply = _BYTES_PER_TOKEN * _budgeted(state.spec, state.setup.tariff).propose.ceiling
-    return max(size, reply) if isinstance(state.spec.strategy, SingleSlot) else size + reply
+    reply = _BYTES_PER_TOKEN * shape.tariff.propose.ceiling or rules.unbilled
+    return max(size, reply) if shape.single else size + reply
 
 
 def _sweep(state: State, sizes: Sizes, size: int) -> Amount | None:
@@ -187,10 +175,10 @@ def _path(stages: tuple[Stage, ...]) -> Amount | None:
 
 def _stages(state: State, shape: Shape, rules: Assumptions, size: int) -> tuple[Stage, ...]:
     """One proposal, made for an artifact of `size` bytes."""
-    spec, tariff, grown = state.spec, shape.tariff, _grown(state, size)
+    spec, tariff, grown = state.spec, shape.tariff, _grown(shape, rules, size)
     longest = max(state.setup.tasks[index].size for index in state.split.train)
     output = min(tariff.output_limit, _BYTES_PER_TOKEN * tariff.solve.ceiling)
-    candidate = size + reply_bytes(tariff, rules)
+    candidate = size + reply_bytes(shape, rules)
     asked = rules.asked if spec.curtail else 1.0
 
     def solve(size: int) -> Amount | None:
@@ -198,14 +186,14 @@ def _stages(state: State, shape: Shape, rules: Assumptions, size: int) -> tuple[
 
     proposal = worst(tariff.propose, size + longest + output, 0) if tariff.propose.strict else None
     rows: list[tuple[Purpose, Amount | None, Use]] = [
-        ("rollout", solve(size), solving(tariff, rules, size + shape.train)),
-        ("propose", proposal, proposing(tariff, rules, size + shape.train)),
+        ("rollout", solve(size), solving(shape, rules, size + shape.train)),
+        ("propose", proposal, proposing(shape, rules, size + shape.train)),
     ]
     if spec.self_verify:
-        rows.append(("verify", solve(grown), solving(tariff, rules, candidate + shape.train)))
+        rows.append(("verify", solve(grown), solving(shape, rules, candidate + shape.train)))
     rows.append(("gate", _sweep(state, state.heldout, grown), times(scoring(shape, rules, candidate), asked)))
     if audit_calls(state, state.head.version.artifact):
-        both = times(solving(tariff, rules, candidate + shape.cheap), 2.0 * shape.n_cheap)
+        both = times(solving(shape, rules, candidate + shape.cheap), 2.0 * shape.n_cheap)
         rows.append(("audit", _sum([_sweep(state, state.cheap, grown)] * 2), both))
     return tuple(Stage(purpose, Item(most, amount(tariff, use))) for purpose, most, use in rows)
 
@@ -213,7 +201,7 @@ def _stages(state: State, shape: Shape, rules: Assumptions, size: int) -> tuple[
 def _candidates(state: State, shape: Shape, rules: Assumptions) -> int | None:
     """The i-th of n candidates costs `first` + i * `dearer`, and the test of the last as much more as it has grown."""
     spec, size = state.spec, state.head.version.size
-    grown = _grown(state, size)
+    grown = _grown(shape, rules, size)
     fixed = _sum((_sweep(state, state.heldout, size), *[_sweep(state, state.test, size)] * 2))
     first, second = (_path(_stages(state, shape, rules, n)) for n in (size, grown))
     tests = _sweep(state, state.test, grown)
@@ -245,6 +233,8 @@ def _unknown(spec: Spec, setup: Setup) -> tuple[str, ...]:
                 f"{kind} declares no bound: its answers, what it adds to a prompt and the calls it makes are not in "
                 "these numbers; its first call runs alone, with all that is free reserved"
             )
+    if setup.tariff.propose.strict and setup.tariff.propose.ceiling == 0:
+        said.append("how long a proposal is: it takes no tokens, so that nothing bounds its text")
     caps = spec.caps
     if caps.tokens is None and caps.cost is None:
         said.append("what the run costs at most: neither max_tokens nor max_cost limits it")

@@ -9,52 +9,29 @@ from __future__ import annotations
 import math
 from functools import reduce
 
-from agentdescent.artifact.strategy import SingleSlot
 from agentdescent.budget.governor import Caps, Purpose
-from agentdescent.budget.tariff import Rate, Tariff, cost
-from agentdescent.budget.usage import NOTHING, Amount, Usage, add
-from agentdescent.engine.spec import Setup, Spec, Split
+from agentdescent.budget.tariff import Tariff
+from agentdescent.budget.usage import NOTHING, Amount, add
+from agentdescent.engine.spec import Spec
+from agentdescent.history.assumptions import (
+    NO_USE,
+    Assumptions,
+    Shape,
+    Use,
+    amount,
+    plus,
+    proposing,
+    rate_of,
+    reply_bytes,
+    scoring,
+    solving,
+    testing,
+    times,
+)
 from agentdescent.record import Record
 
 STEPS = 2_000
 """Rounds that are followed one by one; each that is left is taken to cost what the last of them did."""
-
-
-class Assumptions(Record, frozen=True):
-    """What a forecast takes for granted; the shares are means of runs of the rule agent (the demo, and Banking77 with
-    5 to 77 labels). Of a single run they may be wrong by a factor of two.
-
-    `bytes_per_token`: of text, unless the tariff says more. `solve_completion`, `propose_completion`: shares of the
-    ceiling that an answer takes. `unsolved`: share of the first rollouts that ask for a proposal, which halves with
-    every `halving` proposals for each cluster of tasks. `verified`: share of the proposals that change something.
-    `gained`: of those, share that passes `screen`. `fused`: proposals to a gate, and `adaptive` those of an adaptive
-    width. `asked`: share of the held-out tasks a curtailed gate asks. `kept`: share of the proposed text that is in the
-    artifact in the end.
-    """
-
-    bytes_per_token: int = 4
-    solve_completion: float = 0.6
-    propose_completion: float = 0.2
-    unsolved: float = 0.7
-    halving: float = 3.0
-    verified: float = 0.8
-    gained: float = 0.6
-    fused: float = 2.2
-    adaptive: float = 8.0
-    asked: float = 0.8
-    kept: float = 0.75
-
-
-class Use(Record, frozen=True):
-    """Means, so not whole: `solves` and `proposals` are calls of either kind, the rest tokens."""
-
-    solves: float = 0.0
-    proposals: float = 0.0
-    prompt: float = 0.0
-    completion: float = 0.0
-
-
-NO_USE = Use()
 
 
 class Line(Record, frozen=True):
@@ -86,100 +63,20 @@ class Turn(Record, frozen=True):
     growth: float
 
 
-def times(use: Use, n: float) -> Use:
-    return Use(use.solves * n, use.proposals * n, use.prompt * n, use.completion * n)
-
-
-def plus(a: Use, b: Use) -> Use:
-    return Use(a.solves + b.solves, a.proposals + b.proposals, a.prompt + b.prompt, a.completion + b.completion)
-
-
-def amount(tariff: Tariff, use: Use) -> Amount:
-    """In the units of the caps, rounded down."""
-    prompt, completion = int(use.prompt), int(use.completion)
-    money = cost(_rate(tariff, use).prices, Usage(prompt=prompt, completion=completion))
-    calls = use.solves * tariff.solve.calls + use.proposals * tariff.propose.calls
-    return Amount(prompt + completion, money, int(calls), int(use.solves))
-
-
-def reply_bytes(tariff: Tariff, rules: Assumptions) -> float:
-    """The text of a proposal."""
-    return tariff.propose.ceiling * rules.propose_completion * rules.bytes_per_token
-
-
-def solving(tariff: Tariff, rules: Assumptions, size: float) -> Use:
-    """One solve whose artifact and task have so many bytes together."""
-    completion = tariff.solve.ceiling * rules.solve_completion
-    return Use(1.0, 0.0, _prompt(tariff.solve, rules, size), completion)
-
-
-def proposing(tariff: Tariff, rules: Assumptions, size: float) -> Use:
-    """One proposal; to the bytes of artifact and task come those of the output."""
-    output = min(tariff.output_limit, tariff.solve.ceiling * rules.solve_completion * rules.bytes_per_token)
-    completion = tariff.propose.ceiling * rules.propose_completion
-    return Use(0.0, 1.0, _prompt(tariff.propose, rules, size + output), completion)
-
-
-def _prompt(rate: Rate, rules: Assumptions, size: float) -> float:
-    """The overhead is a bound on text too, at the ratio of the tariff."""
-    return (rate.overhead * rate.bytes_per_token + size) / max(rules.bytes_per_token, rate.bytes_per_token)
-
-
-class Shape(Record, frozen=True):
-    """What matters of the tasks: mean bytes and number of each part, and the number of clusters."""
-
-    tariff: Tariff
-    train: float
-    heldout: float
-    test: float
-    cheap: float
-    n_heldout: int
-    n_test: int
-    n_cheap: int
-    clusters: int
-
-
-def shape_of(setup: Setup, split: Split) -> Shape:
-    cheap = tuple(split.heldout[position] for position in split.cheap)
-    return Shape(
-        tariff=setup.tariff,
-        train=_mean_size(setup, split.train),
-        heldout=_mean_size(setup, split.heldout),
-        test=_mean_size(setup, split.test),
-        cheap=_mean_size(setup, cheap),
-        n_heldout=len(split.heldout),
-        n_test=len(split.test),
-        n_cheap=len(cheap),
-        clusters=len({task.cluster for task in setup.tasks}),
-    )
-
-
-def _mean_size(setup: Setup, part: tuple[int, ...]) -> float:
-    return sum(setup.tasks[index].size for index in part) / len(part) if part else 0.0
-
-
-def scoring(shape: Shape, rules: Assumptions, size: float) -> Use:
-    """An artifact of `size` bytes on every held-out task."""
-    return times(solving(shape.tariff, rules, size + shape.heldout), shape.n_heldout)
-
-
-def testing(shape: Shape, rules: Assumptions, size: float) -> Use:
-    """On every test task."""
-    return times(solving(shape.tariff, rules, size + shape.test), shape.n_test)
-
-
 def forecast(spec: Spec, shape: Shape, rules: Assumptions, size: int) -> Forecast:
-    """Round after round until a limit is reached: `size`, the bytes of the start artifact, grows by what is kept."""
+    """Round after round until a limit is reached, of none where none can be: `size`, the bytes of the start artifact,
+    grows by what is kept."""
     lines = (Line("base", scoring(shape, rules, size)), Line("test", times(testing(shape, rules, size), 2.0)))
     done = Forecast(lines, float(size))
     most = math.inf if spec.caps.rounds is None else spec.caps.rounds
+    first = one_round(spec, shape, rules, size, 0.0)
+    if math.isinf(most) and math.isinf(_fitting(shape.tariff, spec.caps, (), first.lines)):
+        return done
     while done.rounds < most:
         turn = one_round(spec, shape, rules, done.size, done.cards)
         share = min(_fitting(shape.tariff, spec.caps, done.lines, turn.lines), most - done.rounds)
         if done.rounds < STEPS:
             share = min(share, 1.0)
-        if math.isinf(share):
-            break
         done = _after(done, turn, share)
         if share < 1.0 or done.rounds > STEPS:
             break
@@ -198,39 +95,39 @@ def _after(done: Forecast, turn: Turn, n: float) -> Forecast:
     )
 
 
-def _growth(spec: Spec, rules: Assumptions, size: float, cards: float, reply: float) -> float:
+def _growth(shape: Shape, rules: Assumptions, size: float, cards: float, reply: float) -> float:
     """Bytes by which the artifact grows in a round; a single slot is replaced."""
-    return max(0.0, reply - size) if isinstance(spec.strategy, SingleSlot) else cards * rules.kept * reply
+    return max(0.0, reply - size) if shape.single else cards * rules.kept * reply
 
 
 def one_round(spec: Spec, shape: Shape, rules: Assumptions, size: float, before: float) -> Turn:
     """`before`: proposals worth a merge so far."""
-    tariff, task, reply = shape.tariff, shape.train, reply_bytes(shape.tariff, rules)
+    task, reply = shape.train, reply_bytes(shape, rules)
     unsolved = rules.unsolved * 0.5 ** (before / (rules.halving * max(8, shape.clusters)))
     worth = rules.verified * (rules.gained if spec.screen and spec.self_verify else 1.0)
     proposals = spec.n_workers * unsolved * sum((1.0 - worth) ** i for i in range(min(spec.samples, 64)))
     cards = proposals * worth
-    gates, fused = _gates(spec, rules, cards)
+    gates, fused = _gates(spec, shape, rules, cards)
     asked = gates * (rules.asked if spec.curtail else 1.0)
-    growth = _growth(spec, rules, size, cards, reply)
+    growth = _growth(shape, rules, size, cards, reply)
     tested = testing(shape, rules, size + growth).prompt - testing(shape, rules, size).prompt
     verified = proposals * rules.verified if spec.self_verify else 0.0
-    conflicts = cards * shape.n_cheap if isinstance(spec.strategy, SingleSlot) and cards > 1.0 else 0.0
+    conflicts = cards * shape.n_cheap if shape.single and cards > 1.0 else 0.0
     lines = (
-        Line("rollout", times(solving(tariff, rules, size + task), spec.n_workers)),
-        Line("propose", times(proposing(tariff, rules, size + task), proposals)),
-        Line("verify", times(solving(tariff, rules, size + reply + task), verified)),
-        Line("conflict", times(solving(tariff, rules, reply + shape.cheap), conflicts)),
+        Line("rollout", times(solving(shape, rules, size + task), spec.n_workers)),
+        Line("propose", times(proposing(shape, rules, size + task), proposals)),
+        Line("verify", times(solving(shape, rules, size + reply + task), verified)),
+        Line("conflict", times(solving(shape, rules, reply + shape.cheap), conflicts)),
         Line("gate", times(scoring(shape, rules, size + fused * reply), asked)),
         Line("test", Use(prompt=tested)),
     )
     return Turn(tuple(line for line in lines if line.use != NO_USE), proposals, cards, gates, growth)
 
 
-def _gates(spec: Spec, rules: Assumptions, cards: float) -> tuple[float, float]:
+def _gates(spec: Spec, shape: Shape, rules: Assumptions, cards: float) -> tuple[float, float]:
     """Gates that so many proposals of a round need, and proposals to a gate. Texts of a single slot contradict each
     other: one of them is left."""
-    if isinstance(spec.strategy, SingleSlot):
+    if shape.single:
         return min(1.0, cards), 1.0
     match spec.fusion_width:
         case int() as given:
@@ -275,9 +172,5 @@ def _units(tariff: Tariff, lines: tuple[Line, ...]) -> tuple[float, float, float
 
 
 def _money(tariff: Tariff, use: Use) -> float:
-    prices = _rate(tariff, use).prices
+    prices = rate_of(tariff, use).prices
     return 0.0 if prices is None else (use.prompt * prices.prompt + use.completion * prices.completion) / 1000
-
-
-def _rate(tariff: Tariff, use: Use) -> Rate:
-    return tariff.propose if use.proposals else tariff.solve

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from agentdescent.errors import UsageError
 from agentdescent.ports import Task
 from agentdescent_adapters.command.config import RunConfig
+from agentdescent_adapters.command.sections import nearest
 from agentdescent_adapters.command.strategies import make_strategy
 from agentdescent_adapters.named import resolve
 from agentdescent_adapters.rules import RuleAgent
@@ -52,13 +53,14 @@ def make_agent(config: RunConfig, tasks: Sequence[Task], *, asked: bool = True) 
             )
     if config.agent == "rules":
         return RuleAgent(_labels(tasks), seed=config.seed)
-    return made("agent", config.agent)
+    return made("agent", config.agent, ("rules", *KEYS))
 
 
-def made(role: str, name: str) -> object:
-    """The object that `module:object` names, a class called without arguments."""
+def made(role: str, name: str, known: tuple[str, ...]) -> object:
+    """The object that `module:object` names, a class called without arguments; `known` are the names without one."""
     if ":" not in name:
-        raise UsageError(f"{role} {name!r}: name one of rules, {', '.join(KEYS)}, or an object as module:object")
+        near = nearest(name, known)
+        raise UsageError(f"{role} {name!r}: it is {', '.join(known)}, or an object as module:object{near}")
     found = resolve(role, name)
     if not isinstance(found, type):
         return found
@@ -90,6 +92,10 @@ def _of_model(config: RunConfig, tasks: Sequence[Task], *, asked: bool) -> objec
 
     _check(config, asked=asked)
     model = _model(config, asked=asked)
+    if config.cache is not None and asked:
+        from agentdescent_adapters.providers.cache import cached
+
+        model = cached(model, config.cache)
     if config.max_cost is not None and model.terms.prices is None:
         raise UsageError(
             f"max_cost is set, and no price of {config.model!r} is known: give price_prompt and price_completion "
@@ -135,7 +141,7 @@ def _model(config: RunConfig, *, asked: bool) -> Model:
     key = None if asked else ""
     ceiling = max(config.solve_ceiling or CEILING, config.propose_ceiling or CEILING)
     overhead = 64 if config.overhead is None else config.overhead
-    counter, prices = _counter(config), _price(config)
+    counter, prices = _counter(config, variable, key), _price(config)
     if config.agent == "anthropic":
         if config.model_seed is not None:
             raise UsageError("model_seed is given, and the format of anthropic has none: leave it out")
@@ -175,8 +181,8 @@ def _temperature(config: RunConfig, default: float | None) -> float | None:
     return None if config.temperature == "default" else config.temperature
 
 
-def _counter(config: RunConfig) -> Counter | None:
-    from agentdescent_adapters.providers import bpe_counter
+def _counter(config: RunConfig, variable: str, key: str | None) -> Counter | None:
+    from agentdescent_adapters.providers import bpe_counter, llama_counter
 
     match config.counter:
         case "none":
@@ -185,7 +191,9 @@ def _counter(config: RunConfig) -> Counter | None:
             counted = bpe_counter(config.model or "")
             return lambda text: counted(text)
         case "llama":
-            raise NotImplementedError
+            if config.base_url is None:
+                raise UsageError("counter is 'llama', and there is no base_url: give the address of llama.cpp's server")
+            return llama_counter(config.base_url, api_key=key, api_key_env=variable)
 
 
 def _price(config: RunConfig) -> Price | None:
@@ -205,8 +213,10 @@ def _proposer(config: RunConfig) -> object | None:
     if config.proposer == "model":
         return None
     if config.proposer == "operators":
-        raise NotImplementedError
-    return made("proposer", config.proposer)
+        from agentdescent_adapters.llm import Operators
+
+        return Operators(strategy=make_strategy(config))
+    return made("proposer", config.proposer, ("model", "operators"))
 
 
 def _template(role: str, path: str | None) -> Template | None:
