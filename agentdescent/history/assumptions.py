@@ -14,7 +14,7 @@ from agentdescent.record import Record, replace
 
 class Assumptions(Record, frozen=True):
     """What a forecast takes for granted; the shares are means of runs of the rule agent (the demo, and Banking77 with
-    5 to 77 labels). Of a single run they may be wrong by a factor of two.
+    5 to 77 labels). Of a single run they may be wrong by a factor of two or three.
 
     `bytes_per_token`: of text, unless the tariff says more. `solve_completion`, `propose_completion`: shares of the
     ceiling that an answer takes, but at most `answer` tokens of a solution, `rule` and `text` tokens of a proposal to a

@@ -77,7 +77,8 @@ def forecast(spec: Spec, shape: Shape, rules: Assumptions, size: int) -> Forecas
         share = min(_fitting(shape.tariff, spec.caps, done.lines, turn.lines), most - done.rounds)
         if done.rounds < STEPS:
             share = min(share, 1.0)
-        done = _after(done, turn, share)
+        if share > 0.0:
+            done = _after(done, turn, share)
         if share < 1.0 or done.rounds > STEPS:
             break
     return done

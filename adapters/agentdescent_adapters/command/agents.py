@@ -120,9 +120,7 @@ def _check(config: RunConfig, *, asked: bool) -> None:
         raise UsageError(f"agent is {config.agent!r}, and no model is named: set model, as the provider calls it")
     if config.api_key_env is not None and not _VARIABLE.fullmatch(config.api_key_env):
         raise UsageError("api_key_env is not the name of a variable: put the key into one, and its name here")
-    url = urlsplit(config.base_url or "")
-    if url.username or url.password or url.query:
-        raise UsageError("base_url holds a user, a password or a query: leave them out; api_key_env names the key")
+    _check_url(config.base_url)
     variable = missing_key(config)
     if asked and variable is not None:
         raise UsageError(f"no key: the variable {variable} is not set; set it, or name another with api_key_env")
@@ -130,6 +128,20 @@ def _check(config: RunConfig, *, asked: bool) -> None:
         ceiling = getattr(config, name)
         if ceiling is not None and ceiling < 1:
             raise UsageError(f"{name} is {ceiling}: it must be at least 1 completion token")
+
+
+def _check_url(given: str | None) -> None:
+    """It is written to the run directory, and into messages."""
+    if given is None:
+        return
+    try:
+        url = urlsplit(given)
+    except ValueError as error:
+        raise UsageError(f"base_url is no address ({error}): give one like https://host/v1") from error
+    if url.username or url.password or url.query:
+        raise UsageError("base_url holds a user, a password or a query: leave them out; api_key_env names the key")
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise UsageError(f"base_url is {given!r}: give one like https://host/v1")
 
 
 def _model(config: RunConfig, *, asked: bool) -> Model:
