@@ -10,7 +10,7 @@ import msgspec
 
 from agentdescent.artifact.diff import digest
 from agentdescent.artifact.strategy import AppendRules, Strategy
-from agentdescent.budget.tariff import Tariff
+from agentdescent.budget.tariff import Rate, Tariff
 from agentdescent.errors import UsageError
 from agentdescent.ports import Repeat, Task
 from agentdescent.wiring import name_of
@@ -36,6 +36,18 @@ from agentdescent_adapters.providers.model import Model
 
 VERSION = 1
 """Of how requests are made and replies are read: an increment refuses the resume of older runs."""
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """Who proposes, however it does: the port, and what is declared of it. `meaning`: all that changes a reply."""
+
+    propose: Callable[..., Any]
+    rate: Rate
+    output_limit: int
+    repeat: Repeat
+    blocking: bool
+    name: str
+    meaning: tuple[object, ...]
 
 
 class LLMAgent:
@@ -75,35 +87,27 @@ class LLMAgent:
         model = as_model(complete)
         _check_limits(output_limit, answer_limit)
         part = _solving(model, solve, choices, answer_schema, solve_ceiling, partial=partial)
-        blocking = isinstance(model, BlockingModel)
-        self.solve = (
-            BlockingSolver(model, part).solve if isinstance(model, BlockingModel) else Solver(model, part).solve
-        )
-        self._proposer: object | None = None
-        self.propose: Callable[..., Any]
         if proposer is None or isinstance(proposer, Model):
             writer = model if proposer is None else proposer
             plan = _proposing(
                 writer, strategy or AppendRules(), propose, proposal_schema, propose_ceiling, output_limit, answer_limit
             )
-            self.propose = _propose_of(writer, plan)
-            blocking = blocking or isinstance(writer, BlockingModel)
-            rate, repeats, who, how = plan.rate, (model.repeat, writer.repeat), writer.name, asking.meaning(plan)
+            change = _by_model(writer, plan)
         else:
             _check_unused(propose, proposal_schema, propose_ceiling)
-            self._proposer = proposer
-            self.propose = _propose_without(proposer)
-            own = getattr(proposer, "tariff", None)
-            rate = own.propose if isinstance(own, Tariff) else NO_CALL
-            output_limit = own.output_limit if isinstance(own, Tariff) else output_limit
-            blocking = blocking or bool(getattr(proposer, "blocking", True))
-            free: Repeat = getattr(proposer, "repeat", "free")
-            repeats, who, how = (model.repeat, free), name_of(proposer), ()
-        self.blocking = blocking
-        self.repeat: Repeat = "charged" if "charged" in repeats else "free"
-        self.tariff = Tariff(part.rate, rate, output_limit)
-        told = digest(msgspec.json.encode((VERSION, solving.meaning(part), how, output_limit)))[:12]
-        self.name = f"{name or 'llm'} {model.name}{'' if who == model.name else f' / {who}'} {told}"
+            plan, change = None, _without_model(proposer, output_limit)
+        self.solving: Solving = part
+        self.proposing: Proposing | None = plan
+        self.solve = (
+            BlockingSolver(model, part).solve if isinstance(model, BlockingModel) else Solver(model, part).solve
+        )
+        self.propose: Callable[..., Any] = change.propose
+        self.tariff = Tariff(part.rate, change.rate, change.output_limit)
+        self.repeat: Repeat = "charged" if "charged" in (model.repeat, change.repeat) else "free"
+        self.blocking = isinstance(model, BlockingModel) or change.blocking
+        told = digest(msgspec.json.encode((VERSION, solving.meaning(part), change.meaning)))[:12]
+        self.name = f"{name or 'llm'} {model.name}{'' if change.name == model.name else f' / {change.name}'} {told}"
+        self._proposer = proposer
 
     def begin(self, train: Sequence[Task]) -> None:
         """Shows the train tasks to a proposer that wants to see them."""
@@ -155,10 +159,21 @@ def _proposing(
     return Proposing(wanted, strategy, model.terms, rate, output_limit, answer_limit, sent)
 
 
-def _propose_of(model: Model, plan: Proposing) -> Callable[..., Any]:
-    """The method that is told a ceiling, where the model can be."""
+def _by_model(model: Model, plan: Proposing) -> Changes:
+    """It is told a ceiling, where the model can be."""
+    blocking = isinstance(model, BlockingModel)
     one = BlockingProposer(model, plan) if isinstance(model, BlockingModel) else Proposer(model, plan)
-    return one.propose if "ceiling" in takes(model) else one.unbounded
+    propose = one.propose if "ceiling" in takes(model) else one.unbounded
+    return Changes(propose, plan.rate, plan.output_limit, model.repeat, blocking, model.name, asking.meaning(plan))
+
+
+def _without_model(proposer: object, output_limit: int) -> Changes:
+    declared = getattr(proposer, "tariff", None)
+    own = declared if isinstance(declared, Tariff) else Tariff(propose=NO_CALL, output_limit=output_limit)
+    repeat: Repeat = getattr(proposer, "repeat", "free")
+    blocking = bool(getattr(proposer, "blocking", True))
+    propose, limit = _propose_without(proposer), own.output_limit
+    return Changes(propose, own.propose, limit, repeat, blocking, name_of(proposer), (limit,))
 
 
 def _propose_without(proposer: object) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Protocol, TypeAlias, cast
+from warnings import catch_warnings, simplefilter
 
 from agentdescent.budget.usage import Usage
 from agentdescent.errors import UsageError
@@ -105,15 +106,21 @@ class _Encodings(Protocol):
 
 def bpe_counter(name: str) -> Callable[[str], int]:
     """Counts as OpenAI does, for a model ("gpt-4o") or an encoding ("o200k_base"). Needs the extra `count`."""
+    with catch_warnings():
+        simplefilter("ignore", DeprecationWarning)  # of how it reads its own data
+        encoding = _encoding(name)
+    return lambda text: len(encoding.encode_ordinary(text))
+
+
+def _encoding(name: str) -> _Encoding:
     try:
         encodings = cast("_Encodings", import_module("bpe_openai"))
     except ImportError as error:
         raise UsageError("bpe_counter needs the package bpe-openai: install agentdescent[count]") from error
     known = encodings.list_encoding_names()
     try:
-        encoding = encodings.get_encoding(name) if name in known else encodings.encoding_for_model(name)
+        return encodings.get_encoding(name) if name in known else encodings.encoding_for_model(name)
     except (KeyError, RuntimeError) as error:
         raise UsageError(
             f"no encoding is known for {name!r}: give that of the model, one of {', '.join(known)}"
         ) from error
-    return lambda text: len(encoding.encode_ordinary(text))

@@ -15,6 +15,9 @@ from string import ascii_uppercase
 from agentdescent.errors import UsageError
 from agentdescent.ports import Task
 
+_EDGE = 10_000
+"""Characters at the beginning and at the end of a long output that are looked at."""
+
 _MARKUP = re.compile(r"\\(?:boxed|text|mathrm|mathbf)\b|\\(?=[()\[\]])|[*_`$#{}]")
 _MARK = re.compile(r"\banswers?\b(?:\s+(?:is|was|would\s+be|must\s+be|should\s+be)\b)?[\s:=]*", re.IGNORECASE)
 _BULLET = re.compile(r"[\s>•\"'“-]*(?:(?:option|choice|letter)\b[\s:]*)?", re.IGNORECASE)
@@ -26,6 +29,7 @@ _BARE = re.compile(r"[A-Z](?![\w'’-])")
 _ANYWHERE = re.compile(rf"{_BRACKETED}|(?<![\w'’-])(?:[B-HJ-Z](?![\w'’-])|[AI](?=[.,;:!?)\]]|\s*$))", re.MULTILINE)
 _ONE = r"[(\[]?[A-Z][)\]]?"
 _SEVERAL = re.compile(rf"(?<![\w'’-]){_ONE}(?:\s*(?:[,/&]|\bor\b|\band\b)\s*(?:(?:or|and)\s+)?{_ONE}(?![\w'’-]))+")
+_JOINED = re.compile(r"\b(?:or|and)\s+(?:[(\[][A-Za-z][)\]]|[A-Z][).](?=\s|$))")
 _LISTED = re.compile(r"^[ \t]*(?:\(([A-Z])\)|([A-Z])[).:])[ \t]+(\S.*)$", re.MULTILINE)
 
 
@@ -57,13 +61,17 @@ def right_option(task: Task, label: str, options: Mapping[str, str]) -> str | No
     return None
 
 
-def names(output: str, letter: str | None, label: str, options: Mapping[str, str]) -> bool:
+def names_option(output: str, letter: str | None, label: str, options: Mapping[str, str]) -> bool:
     """Whether an output names the option with that letter, or that text when no options are known, and no other."""
-    statement, marked = _statement(output)
+    if len(output) > 2 * _EDGE:
+        output = f"{output[:_EDGE]}\n{output[-_EDGE:]}"
+    text = _MARKUP.sub("", output).strip()
+    statement = _statement(text)
     if letter is None:
-        text = _BULLET.sub("", statement, count=1)
+        text = _BULLET.sub("", statement or text, count=1)
         return plain(label) in (plain(text), plain(re.sub(rf"^(?:{_BRACKETED}|[A-Z][).:])\s", "", text)))
-    return _named(statement, marked, options) == {letter}
+    named = _named(statement, options, marked=True) or _named(text, options, marked=False)
+    return named == {letter}
 
 
 def plain(text: str) -> str:
@@ -71,17 +79,15 @@ def plain(text: str) -> str:
     return " ".join(_MARKUP.sub("", text).casefold().split()).strip(" .,;:!?\"'()[]")
 
 
-def _statement(output: str) -> tuple[str, bool]:
-    """The part of an output that states the answer, without markup, and whether it says so."""
-    text = _MARKUP.sub("", output)
-    rest = ""
+def _statement(text: str) -> str:
+    """What follows the last "answer" of a text, on that line or the next; empty without one."""
+    end = len(text)
     for mark in _MARK.finditer(text):
-        rest = text[mark.end() :]
-    line = rest.strip().partition("\n")[0]
-    return (line, True) if line else (text.strip(), False)
+        end = mark.end()
+    return text[end:].strip().partition("\n")[0]
 
 
-def _named(statement: str, marked: bool, options: Mapping[str, str]) -> set[str]:
+def _named(statement: str, options: Mapping[str, str], *, marked: bool) -> set[str]:
     exactly = {letter for letter, text in options.items() if plain(text) == plain(statement)}
     if exactly:
         return exactly
@@ -97,7 +103,7 @@ def _named(statement: str, marked: bool, options: Mapping[str, str]) -> set[str]
 
 def _at_start(line: str, marked: bool) -> set[str]:
     found = _SEVERAL.match(line) or _LEADING.match(line) or (_BARE.match(line) if marked else None)
-    return _letters([found] if found else [])
+    return _letters([found, *_JOINED.finditer(line)]) if found else set()
 
 
 def _letters(found: Iterable[re.Match[str]]) -> set[str]:

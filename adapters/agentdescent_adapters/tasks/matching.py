@@ -1,9 +1,9 @@
 """Regular expressions of users, on outputs of models: a search that ends.
 
 Python's matcher cannot be interrupted, and backtracks: `(a+)+b` on thirty letters takes minutes, `.*.*.*b` on ten
-thousand takes days. A pattern with at most one repetition, option or alternative cannot, on an output of bounded
-length; any other is searched for in a process of its own, which costs some 15 ms and can be ended. What lost: to look
-for nested repetitions in the pattern (it refuses good ones, and misses `(a|a)*b`), and a thread with a deadline (the
+thousand takes days. A pattern with at most one repetition, option or alternative cannot, on an output of some length;
+any other is searched for in a process of its own, which costs some 15 ms and can be ended. What lost: to look for
+nested repetitions in the pattern (it refuses good ones, and misses `(a|a)*b`), and a thread with a deadline (the
 matcher holds the interpreter).
 """
 
@@ -13,13 +13,16 @@ import re
 import subprocess
 import sys
 
-LONGEST = 20_000
-"""Characters of an output that are looked at: its end, where an answer stands."""
+LONGEST = 5_000
+"""Characters that are searched in this process."""
 
 SECONDS = 5.0
-"""That a search may take, starting the process included."""
+"""That a search may take, starting a process included."""
 
 _BRANCHING = re.compile(r"[*+?{|]")
+_PLAIN = re.compile(r"\\.|\(\?[aimsux]+\)", re.DOTALL)
+"""What has such a character and does not branch: what is escaped, and flags."""
+
 _SEARCH = """
 import sys
 try:
@@ -43,11 +46,10 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def found(pattern: str, text: str, seconds: float = SECONDS) -> bool:
-    """Whether the pattern occurs in the last LONGEST characters of `text`. Raises ValueError for a pattern that is none,
-    TimeoutError when finding out takes longer than `seconds`."""
+    """Whether the pattern occurs in `text`. Raises ValueError for a pattern that is none, TimeoutError when finding out
+    takes longer than `seconds`."""
     expression = compiled(pattern)
-    text = text[-LONGEST:]
-    if len(_BRANCHING.findall(pattern)) <= 1:
+    if len(text) <= LONGEST and len(_BRANCHING.findall(_PLAIN.sub("", pattern))) <= 1:
         return expression.search(text) is not None
     return _found_apart(pattern, text, seconds)
 

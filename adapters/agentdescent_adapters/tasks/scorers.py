@@ -10,7 +10,7 @@ from agentdescent.errors import UsageError
 from agentdescent.ports import CallFailed, Reward, Task
 from agentdescent_adapters.named import resolve
 from agentdescent_adapters.tasks import matching
-from agentdescent_adapters.tasks.choice import names, options_of, right_option
+from agentdescent_adapters.tasks.choice import names_option, options_of, right_option
 
 _NUMBER = re.compile(r"(?<![\w.])-?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?=\.[0-9]))(?:\.[0-9]+)?")
 
@@ -36,8 +36,8 @@ def number(task: Task, output: str) -> float:
 def regex(task: Task, output: str) -> float:
     """Whether the label, a regular expression of Python's, occurs in the output: anchor it (`^...$`) to match all.
 
-    The last 20,000 characters of an output count. A pattern with several repetitions, options or alternatives is
-    searched for in another process (15 ms); after 5 s the call has failed.
+    A pattern with several repetitions, options or alternatives is searched for in another process (some 15 ms), which
+    is ended after 5 s: the call has failed then.
     """
     pattern = _compiled(task)
     try:
@@ -53,7 +53,7 @@ def choice(task: Task, output: str) -> float:
     """Whether the output names the option that the label is, a letter or the text of an option, and no other. Options
     are meta["choices"], or the lines of the prompt that begin with "A)", "(A)", "A." or "A:"."""
     label, options = _label(task), options_of(task)
-    return float(names(output, right_option(task, label, options), label, options))
+    return float(names_option(output, right_option(task, label, options), label, options))
 
 
 class Scorer:
