@@ -123,7 +123,10 @@ def solving(shape: Shape, rules: Assumptions, size: float) -> Use:
 
 
 def proposing(shape: Shape, rules: Assumptions, size: float) -> Use:
-    """One proposal; to the bytes of artifact and task come those of the output."""
+    """One proposal; to the bytes of artifact and task come those of the output. It takes nothing where it is strict and
+    calls nobody."""
+    if shape.tariff.propose.strict and not shape.tariff.propose.calls:
+        return Use(proposals=1.0)
     output = min(shape.tariff.output_limit, _answer(shape, rules) * rules.bytes_per_token)
     return Use(0.0, 1.0, _prompt(shape.tariff.propose, rules, size + output), _reply(shape, rules))
 

@@ -109,6 +109,16 @@ def test_an_observed_port_promises_nothing_and_the_estimate_says_so() -> None:
     assert made.base.expected.tokens == int(sum((10 + 100 + i) / 4 for i in range(10, 26)))
 
 
+def test_a_proposal_that_calls_nobody_costs_nothing_and_has_a_text_all_the_same() -> None:
+    free = replace(SETUP.tariff, propose=Rate(strict=True, calls=0, prices=Prices(0, 0)))
+    made = estimate(SPEC, replace(SETUP, tariff=free))
+    items = {stage.purpose: stage.item for stage in made.stages}
+    assert (items["propose"].worst, items["propose"].expected) == (NOTHING, NOTHING)
+    assert [one.amount for one in made.run if one.purpose == "propose"] == [NOTHING]
+    assert items["verify"].expected.tokens > items["rollout"].expected.tokens
+    assert any("nothing bounds its text" in what for what in made.unknown)
+
+
 def test_a_single_text_does_not_grow() -> None:
     made = estimate(replace(SPEC, strategy=SingleSlot(), caps=Caps(rounds=40)), SETUP)
     grown = estimate(replace(SPEC, caps=Caps(rounds=40)), SETUP)
