@@ -62,7 +62,7 @@ def test_the_readme_shows_what_the_demo_prints(tmp_path: Path, capsys: pytest.Ca
 
 def test_every_command_in_the_docs_exists(capsys: pytest.CaptureFixture[str]) -> None:
     named = {name for page in PAGES for name in COMMAND.findall(page.read_text(encoding="utf-8"))}
-    assert named == {"run", "show", "replay", "resume"}
+    assert named == {"run", "show", "replay", "resume", "init", "plan"}
     for name in sorted(named):
         with pytest.raises(SystemExit) as stopped:
             main([name, "--help"])

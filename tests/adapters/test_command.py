@@ -127,7 +127,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run"], "no tasks: give --tasks"),
     (["run", "--tasks", "absent.csv"], "absent.csv"),
     (["run", "--tasks", "m.csv", "--label", "lable"], "lable"),
-    (["run", "--tasks", "m.xlsx"], "give a .csv or .jsonl file"),
+    (["run", "--tasks", "m.xlsx"], "give one of .csv, .jsonl"),
     (["run", "--tasks", "m.csv", "--max-tokens", "0"], "max_tokens is 0"),
     (["run", "--tasks", "m.csv", "--max-tokens", "-5"], "max_tokens is -5"),
     (["run", "--tasks", "m.csv", "--max-tokens", "nan"], "--max-tokens"),

@@ -20,6 +20,7 @@ from agentdescent.job import Job, Options
 from agentdescent.recovery import Observer
 from agentdescent.result import EvolutionResult
 from agentdescent_adapters.command import config as configuration
+from agentdescent_adapters.command import plan
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.job import make_job
 from agentdescent_adapters.disk import DiskLog, read_events
@@ -192,6 +193,7 @@ def summary(ended: Ended) -> dict[str, Any]:
         "keyword_baseline": ended.baselines[0] if ended.baselines is not None else None,
         "keyword_baseline_balanced": ended.baselines[1] if ended.baselines is not None else None,
         "spent": spend.total.tokens,
+        "estimate": plan.expected(plan.of_run(result.state)),
         "cap": None if budget is None else budget.cap,
         "ceiling": None if budget is None else budget.ceiling,
         "assumed": spend.assumed,

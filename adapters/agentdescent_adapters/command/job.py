@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import cast
 
 from agentdescent.artifact.diff import Entries
-from agentdescent.artifact.strategy import AppendRules, SingleSlot, Strategy, normalise, rule_key
+from agentdescent.artifact.strategy import normalise, rule_key
 from agentdescent.engine.spec import Spec
 from agentdescent.errors import UsageError
 from agentdescent.job import Job, Options, prepare
@@ -20,14 +21,15 @@ from agentdescent.search.pareto import ParetoFrontier
 from agentdescent.search.puct import CostEfficient, FlatPuct
 from agentdescent.search.sampling import DifficultyWeighted, RoundRobin, Sampling, Stakes
 from agentdescent.search.selection import Selection
-from agentdescent_adapters.command.config import DEMO, RunConfig, SelectionName
+from agentdescent_adapters.command.agents import make_agent
+from agentdescent_adapters.command.config import DEMO, HUBS, RunConfig, SelectionName
 from agentdescent_adapters.command.economy import call_budget, economic_stop, make_allocator
+from agentdescent_adapters.command.strategies import make_strategy
 from agentdescent_adapters.demo import demo_tasks
 from agentdescent_adapters.executors import executor_named
-from agentdescent_adapters.named import resolve
-from agentdescent_adapters.rules import RuleAgent
-from agentdescent_adapters.tasks.files import keep_labels, load_csv, load_jsonl
-from agentdescent_adapters.tasks.scorers import scorer
+from agentdescent_adapters.tasks.files import keep_labels
+from agentdescent_adapters.tasks.formats import load_tasks as read_tasks
+from agentdescent_adapters.tasks.scorers import Scorer, scorer
 
 DEFAULT_ROUNDS = 15
 _DEFAULT = Spec()
@@ -56,29 +58,26 @@ def load_tasks(config: RunConfig) -> list[Task]:
         raise UsageError("no tasks: give --tasks FILE.csv or FILE.jsonl (or `--tasks demo`)")
     if config.tasks == DEMO:
         tasks = demo_tasks()
-    elif config.tasks.endswith(".csv"):
-        tasks = load_csv(config.tasks, text=config.text, label=config.label, id=config.id)
-    elif config.tasks.endswith((".jsonl", ".ndjson")):
-        tasks = load_jsonl(config.tasks, text=config.text, label=config.label, id=config.id)
+    elif config.tasks.startswith(HUBS):
+        tasks = _from_hub(config)
     else:
-        raise UsageError(f"{config.tasks}: of unknown format: give a .csv or .jsonl file")
+        tasks = read_tasks(config.tasks, text=config.text, label=config.label, id=config.id, split=config.split)
     return keep_labels(tasks, config.labels) if config.labels is not None else tasks
 
 
-def make_agent(config: RunConfig, tasks: list[Task]) -> object:
-    if config.agent == "rules":
-        return RuleAgent(sorted({str(task.meta["label"]) for task in tasks}), seed=config.seed)
-    found = resolve("agent", config.agent)
-    if not isinstance(found, type):
-        return found
-    try:
-        return found()
-    except Exception as error:  # a class is code we do not know: whatever it raises, it cannot be used
-        raise UsageError(f"agent {config.agent!r}: it cannot be made without arguments: {error}") from error
+def _from_hub(config: RunConfig) -> list[Task]:
+    from agentdescent_adapters.tasks.hub import hf, modelscope
 
-
-def make_strategy(config: RunConfig) -> Strategy:
-    return SingleSlot() if config.strategy == "single-slot" else AppendRules()
+    hub, _, dataset = config.tasks.partition(":")
+    return (hf if hub == "hf" else modelscope)(
+        dataset,
+        split=config.split or "train",
+        config=config.subset,
+        limit=config.limit,
+        text=config.text,
+        label=config.label,
+        id=config.id,
+    )
 
 
 def start_artifact(config: RunConfig) -> Entries | str:
@@ -101,13 +100,13 @@ def rounds_of(config: RunConfig) -> int | None:
     return config.rounds if config.rounds is not None or limited else DEFAULT_ROUNDS
 
 
-def make_job(config: RunConfig) -> tuple[Job, Options]:
-    """A checked job and the options it was made from. Raises UsageError before anything is spent."""
+def make_job(config: RunConfig, *, asked: bool = True) -> tuple[Job, Options]:
+    """A checked job and the options it was made from; `asked` as of make_agent. Raises UsageError: nothing is spent."""
     if config.path not in sys.path:  # modules of the user are looked for where the run was started
         sys.path.insert(0, config.path)
     tasks = load_tasks(config)
     options = Options(
-        agent=make_agent(config, tasks),
+        agent=make_agent(config, tasks, asked=asked),
         strategy=make_strategy(config),
         artifact=start_artifact(config),
         max_tokens=config.max_tokens,
@@ -153,29 +152,27 @@ def make_job(config: RunConfig) -> tuple[Job, Options]:
         deadline=config.deadline,
         executor=executor_named(config.executor, config.concurrency or config.workers, config.deadline),
     )
-    if config.tournament is not None:
-        options["tournament"] = config.tournament
-    if config.futility is not None:
-        options["futility"] = config.futility
-    if config.finish_epsilon is not None:
-        options["finish_epsilon"] = config.finish_epsilon
-    if config.sampling is not None:
-        options["sampling"] = SAMPLING[config.sampling]
-    if config.samples is not None:
-        options["samples"] = config.samples
-    if config.fusion_width is not None:
-        options["fusion_width"] = config.fusion_width
-    allocator = make_allocator(config.allocator)
-    if allocator is not None:
-        options["allocator"] = allocator
-    if config.oracle is not None:
-        options["oracle"] = scorer(config.oracle, "oracle")
-    if config.oracle_budget is not None:
-        options["oracle_budget"] = config.oracle_budget
-    if config.screen is not None:
-        options["screen"] = config.screen
-    if config.wave_min is not None:
-        options["wave_min"] = config.wave_min
-    if config.merge_size is not None:
-        options["merge_size"] = config.merge_size
-    return prepare(tasks, scorer(config.scorer), options), options
+    options.update(_chosen(config))
+    reward = scorer(config.scorer)
+    if isinstance(reward, Scorer):
+        reward.check(tasks)
+    return prepare(tasks, reward, options), options
+
+
+def _chosen(config: RunConfig) -> Options:
+    """What is left out unless it is given: its default is another choice's to say, or nothing at all."""
+    choices: dict[str, object] = {
+        "allocator": make_allocator(config.allocator),
+        "finish_epsilon": config.finish_epsilon,
+        "fusion_width": config.fusion_width,
+        "futility": config.futility,
+        "merge_size": config.merge_size,
+        "oracle": None if config.oracle is None else scorer(config.oracle, "oracle"),
+        "oracle_budget": config.oracle_budget,
+        "sampling": None if config.sampling is None else SAMPLING[config.sampling],
+        "samples": config.samples,
+        "screen": config.screen,
+        "tournament": config.tournament,
+        "wave_min": config.wave_min,
+    }
+    return cast("Options", {name: choice for name, choice in choices.items() if choice is not None})

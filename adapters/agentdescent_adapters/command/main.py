@@ -1,4 +1,4 @@
-"""`agentdescent`: demo, run, resume, replay, status, show."""
+"""`agentdescent`: init, plan, run, demo, resume, replay, status, show."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import io
 import os
 import sys
 import time
-import types
-import typing
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,86 +18,15 @@ from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
 from agentdescent.history.lineage import ancestry, lineage, sources
 from agentdescent.history.log import GENESIS
 from agentdescent.own import replay
-from agentdescent_adapters.command import execution, text
-from agentdescent_adapters.command.config import DEMO, HELP, RunConfig, merge
-from agentdescent_adapters.command.execution import CAPS, DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
+from agentdescent_adapters.command import execution, plan, template, text
+from agentdescent_adapters.command.config import DEMO, RunConfig
+from agentdescent_adapters.command.config_file import merge
+from agentdescent_adapters.command.execution import DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
+from agentdescent_adapters.command.parser import CHANGEABLE, parser
 from agentdescent_adapters.disk import read_chained, read_events
 from agentdescent_adapters.telemetry.files import Status, read_status, status_of
 
-CHANGEABLE = (*CAPS, "executor")
-"""What `resume` may be given."""
-
 DEMO_CONFIG = RunConfig(tasks=DEMO, max_tokens=250_000, workers=8, rounds=60, test_share=0.25)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> typing.NoReturn:
-        raise UsageError(f"{message}: see {self.prog} --help")
-
-
-def _number_or_word(value: str) -> int | str:
-    try:
-        return int(value)
-    except ValueError:
-        return value
-
-
-def _flags(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
-    hints = typing.get_type_hints(RunConfig)
-    for name in names:
-        kind, flag = hints[name], "--" + name.replace("_", "-")
-        options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-        options = tuple(option for option in options if option is not type(None))
-        plain = options[0]
-        if len(options) > 1:  # a number or a word
-            words = "|".join(typing.get_args(options[1]))
-            parser.add_argument(
-                flag, type=_number_or_word, default=argparse.SUPPRESS, help=HELP[name], metavar=f"INT|{words}"
-            )
-        elif plain is bool:
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=HELP[name])
-        elif typing.get_origin(plain) is typing.Literal:
-            choices = typing.get_args(plain)
-            parser.add_argument(flag, choices=choices, default=argparse.SUPPRESS, help=HELP[name])
-        else:
-            parser.add_argument(
-                flag, type=plain, default=argparse.SUPPRESS, help=HELP[name], metavar=plain.__name__.upper()
-            )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="agentdescent", description=__doc__, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
-
-    def add(name: str, help: str, *, run: bool = False) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=help, description=help, allow_abbrev=False)
-        if run:
-            command.add_argument("run", metavar="RUN", help="run directory")
-        command.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-        return command
-
-    noisy = []
-    demo = add("demo", "evolve rules for 242 customer messages: no key, no network, a few seconds")
-    demo.add_argument("--out", metavar="RUN", help="run directory (default: the next runs/demo-N)")
-    _flags(demo, ("max_tokens", "rounds", "workers", "seed", "curtail"))
-    noisy.append(demo)
-    new = add("run", "evolve an artifact for your tasks")
-    new.add_argument("config", nargs="?", metavar="CONFIG", help="TOML file; flags go over it")
-    new.add_argument("--out", metavar="RUN", help="run directory (default: the next runs/NAME-N)")
-    _flags(new, RunConfig.__struct_fields__)
-    noisy.append(new)
-    again = add("resume", "go on with a run that was killed, stopped or ended", run=True)
-    _flags(again, CHANGEABLE)
-    noisy.append(again)
-    for command in noisy:
-        command.add_argument("--quiet", action="store_true", help="no progress")
-        command.add_argument("--verbose", action="store_true", help="events as JSON lines on stderr")
-    checked = add("replay", "fold a recorded run; with --check, take every decision again", run=True)
-    checked.add_argument("--check", action="store_true", help="take every decision again and compare")
-    watched = add("status", "what a run has come to", run=True)
-    watched.add_argument("--follow", action="store_true", help="go on until the run ends")
-    add("show", "the rules, and which proposal each came from", run=True)
-    return parser
 
 
 def _print(value: object) -> None:
@@ -217,19 +144,46 @@ def _show(run: str, *, json: bool) -> int:
     return 0
 
 
+def _config(arguments: argparse.Namespace) -> RunConfig:
+    return merge(arguments.config, _config_flags(arguments, RunConfig.__struct_fields__))
+
+
+def _run_new(config: RunConfig, arguments: argparse.Namespace) -> int:
+    ended = execution.start(config, config.out, quiet=arguments.quiet, verbose=arguments.verbose)
+    return _ended(ended, json=arguments.json)
+
+
+def _plan(config: RunConfig, *, json: bool) -> int:
+    made, warnings = plan.make(config)
+    if json:
+        _print({**plan.summary(made), "warnings": warnings})
+    else:
+        print(plan.report(made, warnings))
+    return 0
+
+
+def _init(file: str, *, force: bool, json: bool) -> int:
+    template.create(file, force=force)
+    if json:
+        _print({"file": file})
+    else:
+        print(f"{file} is written; next:\n  agentdescent plan {file}\n  agentdescent run {file}")
+    return 0
+
+
 def _dispatch(arguments: argparse.Namespace) -> int:
     if arguments.command in ("replay", "status", "show"):
         _require_begun(arguments.run)
     match arguments.command:
         case "demo":
             flags = _config_flags(arguments, RunConfig.__struct_fields__)
-            config = msgspec.structs.replace(DEMO_CONFIG, **flags)
-            ended = execution.start(config, arguments.out, quiet=arguments.quiet, verbose=arguments.verbose)
-            return _ended(ended, json=arguments.json)
+            return _run_new(msgspec.structs.replace(DEMO_CONFIG, **flags), arguments)
         case "run":
-            config = merge(arguments.config, _config_flags(arguments, RunConfig.__struct_fields__))
-            ended = execution.start(config, arguments.out, quiet=arguments.quiet, verbose=arguments.verbose)
-            return _ended(ended, json=arguments.json)
+            return _run_new(_config(arguments), arguments)
+        case "plan":
+            return _plan(_config(arguments), json=arguments.json)
+        case "init":
+            return _init(arguments.file, force=arguments.force, json=arguments.json)
         case "resume":
             changes = _config_flags(arguments, CHANGEABLE)
             ended = execution.resume(arguments.run, changes, quiet=arguments.quiet, verbose=arguments.verbose)
@@ -259,7 +213,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str] | None) -> int:
     try:
-        return _dispatch(_parser().parse_args(argv))
+        return _dispatch(parser().parse_args(argv))
     except StoppedAtOnce as stopped:
         print(f"agentdescent: {stopped}", file=sys.stderr)
         return stopped.code

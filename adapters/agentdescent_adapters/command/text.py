@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from agentdescent.history.lineage import Line
 from agentdescent.history.summary import Spend
+from agentdescent_adapters.command import plan
 from agentdescent_adapters.command.execution import Ended, commits, recall_loss
 from agentdescent_adapters.telemetry.files import Status
 from agentdescent_adapters.telemetry.gauge import bar, can_draw
@@ -33,6 +34,7 @@ def report(ended: Ended) -> str:
         lines.append(f"error      {result.error}")
     lines += ["", *result.rendered.splitlines(), ""]
     lines += spending(result.spend, result.state.governor.caps.tokens)
+    lines.append(plan.short(plan.of_run(result.state)))
     for one in [] if result.budget is None else result.budget.degraded:
         lines.append(f"no {one.purpose} from round {one.round} on, at {one.tokens:,} tokens: the cap was near")
     allocator = result.allocator
