@@ -196,7 +196,9 @@ def _check_tasks(spec: Spec, setup: Setup) -> None:
     if slot is not None and any(key != slot for key in keys):
         raise UsageError(f"the start artifact of a single slot has one entry, with the key {slot!r}, not {keys}")
     if isinstance(spec.strategy, Components) and not keys:
-        raise UsageError("Components() changes the texts of the start artifact: give artifact=, a (name, text) for each")
+        raise UsageError(
+            "Components() changes the texts of the start artifact: give artifact=, a (name, text) for each"
+        )
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise UsageError(f"task id {twice!r} occurs {counts[twice]} times: ids must be unique")
