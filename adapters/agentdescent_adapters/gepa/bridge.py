@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar, Unpack, get_args
 
 import msgspec
@@ -24,6 +24,9 @@ from agentdescent_adapters.gepa.usage import Counter
 from agentdescent_adapters.providers.model import Model
 
 D = TypeVar("D")
+TURNS = 60
+"""By default, whatever the number of workers: as many as 15 rounds of 4."""
+
 _OURS = ("agent", "run", "propose", "repeat", "artifact")
 
 
@@ -40,8 +43,9 @@ class Bridge(msgspec.Struct, Generic[D], frozen=True):
     counter: Counter | None
 
     def evolve(self, **options: Unpack[Options]) -> tuple[dict[str, str], EvolutionResult]:
-        """The best candidate and the result. Options and errors are those of `agentdescent.evolve`, `max_concurrency`
-        is 1 unless it is given: the adapter is called from one thread at a time, as GEPA calls it."""
+        """The best candidate and the result. Options and errors are those of `agentdescent.evolve`, with other
+        defaults: `max_concurrency` 1, since GEPA calls an adapter from one thread at a time, and `n_workers` the
+        number of components, at most 4, since two proposals for one component contradict each other."""
         try:
             result = evolve(self.tasks, self.reward, **self._options(options))
         finally:
@@ -60,7 +64,9 @@ class Bridge(msgspec.Struct, Generic[D], frozen=True):
         for name in (*_OURS, *self.split):
             if name in options:
                 raise UsageError(f"{name} is given, and from_gepa says it already: leave it out")
+        workers = options.get("n_workers", min(4, len(self.artifact)))
         chosen: Options = {
+            "n_workers": workers,
             "agent": self.agent,
             "artifact": self.artifact,
             "strategy": self.strategy,
@@ -68,6 +74,8 @@ class Bridge(msgspec.Struct, Generic[D], frozen=True):
             **self.split,
             **options,
         }
+        if "rounds" not in options and not options.get("asynchronous") and type(workers) is int and workers > 0:
+            chosen["rounds"] = max(1, TURNS // workers)
         if not isinstance(chosen["strategy"], Components):
             raise UsageError("a GEPA candidate goes with strategy=Components(...): give it its limits, or leave it out")
         _check_counter(self.counter, chosen)
@@ -152,7 +160,7 @@ def _proposer(adapter: object, lm: ReflectionLM | None, template: Template) -> P
     return Reflection(lm, template)
 
 
-def _check(adapter: object, seed: object, scale: Scale, selector: object, repeat: object) -> None:
+def _check(adapter: object, seed: object, scale: Sequence[float], selector: object, repeat: object) -> None:
     for method in ("evaluate", "make_reflective_dataset"):
         if not callable(getattr(adapter, method, None)):
             raise UsageError(f"{name_of(adapter)} is no GEPA adapter: it has no {method}")
