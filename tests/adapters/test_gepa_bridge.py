@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gepa
 import pytest
 from gepa.adapters.default_adapter.default_adapter import DefaultAdapter
+from gepa.api import optimize
 from gepa.core.data_loader import ListDataLoader
+from gepa.core.result import GEPAResult
 
 from agentdescent import MemoryLog, UsageError, replay
 from agentdescent.engine.event import Decided, GateOpened, Proposed
@@ -50,7 +51,7 @@ def test_one_adapter_object_under_both_at_equal_metric_calls() -> None:
     limit, model = 150, Model()
     adapter, examples = DefaultAdapter(model), colours()
     train, val = examples[:18], examples[18:]
-    theirs = gepa.optimize(
+    theirs: GEPAResult[Any, Any] = optimize(
         SEED, train, val, adapter=adapter, reflection_lm=Reflector(), max_metric_calls=limit, logger=Silent()
     )
     asked = model.calls
@@ -193,7 +194,7 @@ def test_a_charged_run_goes_on_within_its_cap(tmp_path: Path) -> None:
     """What an uninterrupted run keeps in memory is evaluated again, and paid for."""
     script = tmp_path / "child.py"
     script.write_text(CHILD.replace('"free"', '"charged"').replace("seed=5", "seed=5, max_calls=90"), encoding="utf-8")
-    command = [sys.executable, script, tmp_path / "run", "40"]
+    command = [sys.executable, str(script), str(tmp_path / "run"), "40"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run(command, env=environment, timeout=60, check=False).returncode == 9
     model = Model()
