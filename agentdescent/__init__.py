@@ -15,7 +15,7 @@ from agentdescent.allocation import (
     LearningValueModel,
     ValueBudgetAllocator,
 )
-from agentdescent.artifact.strategy import AppendRules, KeyedRules, SingleSlot
+from agentdescent.artifact.strategy import AppendRules, Components, KeyedRules, SingleSlot
 from agentdescent.budget.call_budget import CallBudget
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.returns import DiminishingReturns
@@ -75,6 +75,7 @@ __all__ = [
     "Candidate",
     "Caps",
     "CladeThompson",
+    "Components",
     "CorruptLog",
     "CostEfficient",
     "DifficultyWeighted",

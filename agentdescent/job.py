@@ -222,7 +222,7 @@ def _check_shell(options: Options) -> None:
         raise UsageError(f"deadline is {deadline!r}: it must be a positive number of seconds")
     strategy = options.get("strategy")
     if strategy is not None and not isinstance(strategy, Strategy):
-        raise UsageError(f"strategy is {strategy!r}: give AppendRules(), KeyedRules(...) or SingleSlot()")
+        raise UsageError(f"strategy is {strategy!r}: give AppendRules(), KeyedRules(...), SingleSlot() or Components()")
 
 
 def _spec(options: Mapping[str, Any]) -> Spec:

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypedDict
 
 from hypothesis import strategies as st
 
-from agentdescent import AppendRules, Caps, KeyedRules, Prices, Rate, Setup, SingleSlot, Spec, Tariff
+from agentdescent import AppendRules, Caps, Components, KeyedRules, Prices, Rate, Setup, SingleSlot, Spec, Tariff
 from agentdescent.allocation import Lineage, Never, Randomly, ValueBudgetAllocator
 from agentdescent.artifact.strategy import Strategy
 from agentdescent.budget.call_budget import CallBudget
@@ -37,6 +37,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     AppendRules(blast_radius=0.5),
     KeyedRules(("k0", "k1"), title="Rules"),
     SingleSlot(key="k0"),
+    Components(),
 )
 ALLOCATORS: tuple[Allocator | None, ...] = (
     None,

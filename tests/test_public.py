@@ -9,7 +9,7 @@ import agentdescent
 PUBLIC = {
     *("AgentDescentError", "AllocateDecision", "AllocatorContext", "AllocatorPolicy", "Always", "Answer"),
     *("AppendRules", "Archive", "Audit", "Beam", "BudgetGovernor", "CallBudget", "CallFailed", "Cancellation"),
-    *("Candidate", "Caps", "CladeThompson", "CorruptLog", "CostEfficient", "DifficultyWeighted"),
+    *("Candidate", "Caps", "CladeThompson", "Components", "CorruptLog", "CostEfficient", "DifficultyWeighted"),
     *("DiminishingReturns", "EvolutionResult", "FlatPuct", "IllegalEvent", "KeyedRules", "LearningValueModel"),
     *("Lineage", "MemoryLog", "Never", "Paired", "ParetoFrontier", "Prices", "Randomly", "Rate", "RoundRobin"),
     *("RunError", "SelectionContext", "Setup", "SingleHead", "SingleSlot", "Spec", "Stakes", "Starts", "State"),

@@ -9,12 +9,16 @@ Reply grammar, one directive a line, for strategies with several keys:
 KEY is the key of an entry, or the hash of the words it holds now: an agent sees the text of a rule, and can compute
 the one but not the other once a rule was replaced. A reply without a directive is one new rule. Blank or NONE (any
 case) proposes nothing.
+
+For components the reply is a JSON object of the new texts by name. What is no such object proposes nothing.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TypeAlias, assert_never
+
+import msgspec
 
 from agentdescent.artifact.diff import Add, Drop, Entries, Op, Ops, Replace, digest
 from agentdescent.record import Record
@@ -51,7 +55,19 @@ class KeyedRules(Record, frozen=True, tag="keyed-rules"):
     max_chars: int = 32_000
 
 
-Strategy: TypeAlias = AppendRules | SingleSlot | KeyedRules
+class Components(Record, frozen=True, tag="components"):
+    """Named texts, those of the start artifact and no others, each replaced whole and kept to the character.
+
+    Rendered as a JSON object in the order of the entries, so that `components` reads back exactly what there is.
+    """
+
+    blast_radius: float = 0.2
+    max_ops: int = 6
+    max_chars: int = 32_000
+
+
+Strategy: TypeAlias = AppendRules | SingleSlot | KeyedRules | Components
+_TEXTS: TypeAlias = dict[str, str]
 
 
 def normalise(text: str) -> str:
@@ -74,8 +90,18 @@ def render(strategy: Strategy, entries: Entries) -> str:
         case KeyedRules():
             sections = (f"\n## {key}\n{text}" for key, text in entries)
             return "\n".join((strategy.title, *sections))
+        case Components():
+            return msgspec.json.encode(dict(entries)).decode()
         case _:
             assert_never(strategy)
+
+
+def components(text: str) -> dict[str, str]:
+    """The texts by name, in their order, that a JSON object holds: what `render` made of Components, or a reply.
+
+    Raises msgspec.DecodeError for anything else.
+    """
+    return msgspec.json.decode(text, type=_TEXTS)
 
 
 def parse(strategy: Strategy, entries: Entries, reply: str | None) -> Ops:
@@ -93,6 +119,8 @@ def parse(strategy: Strategy, entries: Entries, reply: str | None) -> Ops:
             ops = (Add(strategy.key, text),) if len(text) >= strategy.min_chars else ()
         case KeyedRules():
             ops = _directives(text, entries) or _sections(strategy, text)
+        case Components():
+            ops = _replaced(text)
         case _:
             assert_never(strategy)
     last = {op.key: op for op in ops}
@@ -154,3 +182,10 @@ def _sections(strategy: KeyedRules, text: str) -> Ops:
         else:
             ops.append(Add(rule_key(line), normalise(line)))
     return tuple(ops)
+
+
+def _replaced(text: str) -> Ops:
+    try:
+        return tuple(Replace(name, new) for name, new in components(text).items())
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return ()

@@ -12,7 +12,7 @@ from agentdescent.allocation import validation as allocation
 from agentdescent.allocation.config import ValueBudgetAllocator
 from agentdescent.allocation.own import Own
 from agentdescent.allocation.policies import Always, Lineage, Never, Randomly
-from agentdescent.artifact.strategy import SingleSlot
+from agentdescent.artifact.strategy import Components, SingleSlot
 from agentdescent.budget import call_budget, returns
 from agentdescent.budget.governor import Caps
 from agentdescent.budget.tariff import Rate
@@ -195,6 +195,10 @@ def _check_tasks(spec: Spec, setup: Setup) -> None:
     slot = spec.strategy.key if isinstance(spec.strategy, SingleSlot) else None
     if slot is not None and any(key != slot for key in keys):
         raise UsageError(f"the start artifact of a single slot has one entry, with the key {slot!r}, not {keys}")
+    if isinstance(spec.strategy, Components) and not keys:
+        raise UsageError(
+            "Components() changes the texts of the start artifact: give artifact=, a (name, text) for each"
+        )
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:
         raise UsageError(f"task id {twice!r} occurs {counts[twice]} times: ids must be unique")
