@@ -61,10 +61,10 @@ def arms_of(treatment: Treatment) -> tuple[str, ...]:
 def options_of(arm: str, treatment: Treatment, seed: int, rate: float | None) -> Options:
     """Of `evolve`, by which this arm differs from `off`. `rate`: the share of skips, for the arm `random`. All draws of
     an allocator are made by the engine, of the run's seed; a class that takes `seed` is given that, too."""
+    if arm == OFF:
+        return {}
     allocator = _allocator(treatment, seed)
     match arm:
-        case "off":
-            return {}
         case "on":
             return {"allocator": allocator}
         case "full":
