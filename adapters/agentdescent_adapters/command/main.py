@@ -1,4 +1,4 @@
-"""`agentdescent`: init, plan, run, demo, resume, replay, status, show."""
+"""`agentdescent`: init, plan, run, demo, resume, replay, status, show, report, compare, ab, whatif."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
 from agentdescent.history.lineage import ancestry, lineage, sources
 from agentdescent.history.log import GENESIS
 from agentdescent.own import replay
-from agentdescent_adapters.command import execution, plan, template, text
+from agentdescent_adapters.command import ab, execution, pages, plan, template, text
 from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.command.config_file import merge
 from agentdescent_adapters.command.execution import DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
@@ -171,8 +171,18 @@ def _init(file: str, *, force: bool, json: bool) -> int:
     return 0
 
 
+def _page(written: pages.Written, arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        _print(written)
+    else:
+        print(f"{written.path}: {written.bytes:,} bytes in {written.seconds:.2f} s")
+    if arguments.open:
+        pages.show(written.path)
+    return 0
+
+
 def _dispatch(arguments: argparse.Namespace) -> int:
-    if arguments.command in ("replay", "status", "show"):
+    if arguments.command in ("replay", "status", "show", "report"):
         _require_begun(arguments.run)
     match arguments.command:
         case "demo":
@@ -192,6 +202,12 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             return _replay(arguments.run, check=arguments.check, json=arguments.json)
         case "status":
             return _status(arguments.run, follow=arguments.follow, json=arguments.json)
+        case "report":
+            return _page(pages.write_report(arguments.run, arguments.out), arguments)
+        case "compare":
+            return _page(pages.write_comparison(arguments.runs, arguments.out), arguments)
+        case "ab":
+            return ab.run(arguments)
         case _:
             return _show(arguments.run, json=arguments.json)
 

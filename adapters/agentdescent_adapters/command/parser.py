@@ -7,6 +7,7 @@ import types
 import typing
 
 from agentdescent.errors import UsageError
+from agentdescent_adapters.command import ab
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.execution import CAPS
 from agentdescent_adapters.command.help import HELP
@@ -96,4 +97,12 @@ def parser() -> argparse.ArgumentParser:
     watched = add("status", "what a run has come to", run=True)
     watched.add_argument("--follow", action="store_true", help="go on until the run ends")
     add("show", "the rules, and which proposal each came from", run=True)
+    told = add("report", "a page about a run, from its log alone", run=True)
+    told.add_argument("--out", metavar="FILE", help="HTML file to write (default: report.html in the run)")
+    told.add_argument("--open", action="store_true", help="show it in the browser")
+    side = add("compare", "a page with the curves of several runs over one another")
+    side.add_argument("runs", nargs="+", metavar="RUN", help="run directories")
+    side.add_argument("--out", metavar="FILE", help="HTML file to write (default: comparison.html)")
+    side.add_argument("--open", action="store_true", help="show it in the browser")
+    ab.add_arguments(add("ab", ab.HELP))
     return parser
