@@ -16,11 +16,11 @@ w_t = pi_t(a_t) / mu_t(a_t), c_t = w_t - 1 and n decisions
 q_t: a regression that never saw decision t. A target equal to the log changes nothing, exactly, by all three. What was
 skipped at a gate or a check comes to nothing: Y(0) = 0 is known, and needs no support.
 
-**Intervals.** What is random is the draw at each decision. z_t(a) being the term of t under action a, the error of a sum
-is a sum of (a_t - mu_t(1)) (z_t(1) - z_t(0)), each of mean 0 given all before it: martingale differences. Decisions of a
-run depend on one another, and the variance is the sum of the variances all the same,
+**Intervals.** What is random is the draw at each decision. With z_t(a) the term of t under action a, the error of a
+sum is a sum of (a_t - mu_t(1)) (z_t(1) - z_t(0)), each of mean 0 given all before it: martingale differences. Decisions
+of a run depend on one another, and the variance is the sum of the variances all the same,
 
-    V = sum mu(1) mu(0) (z(1) - z(0))^2 <= (sqrt V1 + sqrt V0)^2,   V_a = sum over those with a_t = a of mu(other) z(a)^2
+    V = sum mu(1) mu(0) (z(1) - z(0))^2 <= (sqrt V1 + sqrt V0)^2,   V_a = sum mu(other) z(a)^2 over those that did a
 
 V_a is estimated without bias; nobody sees both outcomes of a decision, so what they have in common is bounded by the
 most that there can be (Neyman 1923; Aronow, Green, Lee 2014). Where a skip is known to come to nothing V = V1, exactly.
@@ -63,8 +63,9 @@ _Z = 1.959963984540054
 
 class Change(Record, frozen=True):
     """What the target would have changed of one quantity, in its unit, by one estimate. `low`, `high`: of 95 %, equal
-    to `value` where it is exact. `telling`: how many decisions the interval effectively rests on. `per_run`: mean change
-    of a run, and the interval for runs of this kind; None below ten runs. A refused one has no numbers but `reason`."""
+    to `value` where it is exact. `telling`: how many outcomes other than 0 the interval rests on. `per_run`: the
+    mean change of a run, and its interval for runs of this kind; None below ten runs. A refused one has no numbers but
+    `reason`."""
 
     quantity: Quantity
     method: Method
@@ -110,7 +111,9 @@ def columns(decisions: Sequence[Decision]) -> Columns:
     spent = np.array([float(one.spent) for one in decisions])
     mu = np.array([one.logged for one in decisions])
     pi = np.array([one.target for one in decisions])
-    weight = np.where(spent == 1.0, pi / np.where(spent == 1.0, mu, 1.0), (1 - pi) / np.where(spent == 0.0, 1 - mu, 1.0))
+    weight = np.where(
+        spent == 1.0, pi / np.where(spent == 1.0, mu, 1.0), (1 - pi) / np.where(spent == 0.0, 1 - mu, 1.0)
+    )
     width = max(len(one.features) for one in decisions)
     x = np.array([one.features + (0.0,) * (width - len(one.features)) for one in decisions]).reshape(len(mu), width)
     run = np.array([one.run for one in decisions], dtype=np.int64)
@@ -144,7 +147,11 @@ class Terms(NamedTuple):
 
 def uncertain(c: Columns) -> NDArray[np.bool_]:
     """Where a draw matters: the target would do otherwise, and what it changes is not known exactly."""
-    return (c.pi != c.mu) & ~(c.known & (c.mu == 1.0))
+    import numpy as np
+
+    certain = (c.mu == 1.0) if c.known else np.zeros(len(c.mu), dtype=np.bool_)
+    changed: NDArray[np.bool_] = (c.pi != c.mu) & ~certain
+    return changed
 
 
 def terms(c: Columns, y: Floats, method: Method) -> Terms:

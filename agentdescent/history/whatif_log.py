@@ -1,9 +1,9 @@
 """The decisions of a recorded log as another allocator would have met them: what it knew, and how probably it spends.
 
-The log is folded once. Before each event that an allocator may have a say in, the engine is asked anew with an allocator
-that only notes what it is asked, so that the facts are those of the run. The target answers them; what it learns comes
-from the log: the fold goes on with the target in the allocator's place, and with choices that have the target's vector
-and the *logged* propensity. A label that came to be known with probability mu weighs 1 / mu (Horvitz and Thompson
+The log is folded once. Before each event that an allocator may have a say in, the engine is asked anew with one that
+only notes what it is asked, so that the facts are those of the run. The target answers them; what it learns comes from
+the log: the fold goes on with the target in the allocator's place, and with choices that have the target's vector and
+the *logged* propensity. A label that came to be known with probability mu weighs 1 / mu (Horvitz and Thompson
 1952), so that the expected step is the one that the target would have taken had it tried everything; how often it
 learns is the log's, not its own. Its skips in a row, which its liveness counts, are its own, by the recorded draws.
 
@@ -154,9 +154,7 @@ class _Fold:
         """With what it came to by now; `made.tokens` is what had been used for the candidate before it."""
         commits, gain = self.won.get(made.subject, (0, 0.0))
         tokens = self.used.get(made.subject, 0) - made.tokens
-        return replace(
-            made, tokens=tokens, commits=commits, gain=gain, closed=self.closing.get(made.subject, -1)
-        )
+        return replace(made, tokens=tokens, commits=commits, gain=gain, closed=self.closing.get(made.subject, -1))
 
     def _met(self, number: int, event: Event) -> Choice | None:
         """Note the decision that the event records, if it does, and give the choice to fold in its place."""
