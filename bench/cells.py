@@ -8,10 +8,11 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from types import TracebackType
 from typing import NamedTuple
 
+from agentdescent.experiment.curves import tokens_to
 from agentdescent.job import Options
 from agentdescent_adapters.worlds.clairvoyant import Known, clairvoyant
 from agentdescent_adapters.worlds.suite import setting
-from bench.trial import Trial, tokens_to, trial
+from bench.trial import Trial, trial
 
 CHUNK = 5
 """Seeds that one process takes at once."""

@@ -16,6 +16,7 @@ from agentdescent.engine.state import State, initial
 from agentdescent.engine.transition import apply
 from agentdescent.engine.view import entries_for
 from agentdescent.engine.window import next_in_order
+from agentdescent.experiment.curves import tokens_to
 from agentdescent.history.recall import Recall, observe
 from agentdescent.job import Options, prepare
 from agentdescent.merge.verdict import FutilityEvidence
@@ -59,10 +60,6 @@ class Trial(NamedTuple):
     def best(self, cap: int) -> float:
         """The highest quality that was reached within so many tokens."""
         return max((quality for tokens, quality in self.path if tokens <= cap), default=0.0)
-
-
-def tokens_to(path: tuple[tuple[int, float], ...], quality: float, never: int) -> int:
-    return min(never, next((tokens for tokens, reached in path if reached >= quality - 1e-9), never))
 
 
 class _Tally:

@@ -24,6 +24,7 @@ RANKS = {
     "engine": 5,
     "history": 6,
     "ports": 6,
+    "experiment": 7,
     "budgeted": 7,
     "own": 7,
     "wiring": 7,
@@ -39,7 +40,8 @@ RANKS = {
     "result": 9,
     "evolution": 10,
     "testing": 10,
-    "": 11,
+    "arms": 11,
+    "": 12,
 }
 SHELL = {
     "wiring",
@@ -57,6 +59,7 @@ SHELL = {
     "evolution",
     "simulation",
     "testing",
+    "arms",
     "",
 }
 BANNED_MODULES = {

@@ -9,6 +9,7 @@ import pytest
 
 from agentdescent import evolve
 from agentdescent.engine.event import Event
+from agentdescent.experiment.curves import tokens_to
 from agentdescent.history.memory import MemoryLog
 from agentdescent.job import Options
 from agentdescent_adapters.worlds.calls import Immediate
@@ -17,7 +18,7 @@ from bench import economy
 from bench.arms import ADDED, BEST, CLOCK, OFF, ON, options_of
 from bench.cells import MEASURES, Cells, value
 from bench.figures import ratio
-from bench.trial import Trial, tokens_to, trial
+from bench.trial import Trial, trial
 
 CAP = 500_000
 PATH = ((10, 0.3), (20, 0.5), (30, 0.4), (40, 0.7))

@@ -1,4 +1,4 @@
-"""`agentdescent`: demo, run, resume, replay, status, show, whatif."""
+"""`agentdescent`: demo, run, resume, replay, status, show, ab, whatif."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
 from agentdescent.history.lineage import ancestry, lineage
 from agentdescent.history.log import GENESIS
 from agentdescent.own import replay
-from agentdescent_adapters.command import execution, text, whatif
+from agentdescent_adapters.command import ab, execution, text, whatif
 from agentdescent_adapters.command.config import DEMO, HELP, RunConfig, merge
 from agentdescent_adapters.command.execution import CAPS, DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
 from agentdescent_adapters.disk import read_chained, read_events
@@ -99,7 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     watched = add("status", "what a run has come to", run=True)
     watched.add_argument("--follow", action="store_true", help="go on until the run ends")
     add("show", "the rules, and which proposal each came from", run=True)
-    whatif.flags(add("whatif", whatif.HELP))
+    ab.add_arguments(add("ab", ab.HELP))
+    whatif.add_arguments(add("whatif", whatif.HELP))
     return parser
 
 
@@ -238,10 +239,10 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             return _replay(arguments.run, check=arguments.check, json=arguments.json)
         case "status":
             return _status(arguments.run, follow=arguments.follow, json=arguments.json)
+        case "ab":
+            return ab.run(arguments)
         case "whatif":
-            found = whatif.report(arguments)
-            _print(found) if arguments.json else print("\n".join(whatif.lines(found)))
-            return 0
+            return whatif.run(arguments)
         case _:
             return _show(arguments.run, json=arguments.json)
 

@@ -28,7 +28,7 @@ HELP = "what another allocator, cap or gate order would have changed in recorded
 _WORDS = {"exact": "EXACT", "estimate": "ESTIMATE", "no-support": "NO SUPPORT"}
 
 
-def flags(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run directories")
     parser.add_argument("--allocator", metavar="NAME", help=f"estimate this allocator: {NAMES}")
     parser.add_argument("--stages", metavar="STAGE,..", help="stages it decides (default: those that were decided)")
@@ -38,6 +38,15 @@ def flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--curtail", action=argparse.BooleanOptionalAction, default=None, help="gates with or without curtailment"
     )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = report(arguments)
+    if arguments.json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        print("\n".join(lines(found)))
+    return 0
 
 
 class Gates(msgspec.Struct, frozen=True):
