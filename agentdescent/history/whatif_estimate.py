@@ -230,8 +230,8 @@ def summed(
     *,
     certain: bool,
 ) -> Change:
-    """Stages together. Decisions of two stages about one candidate share an outcome: their errors are taken to go
-    together, which is at most so."""
+    """Stages together. The errors of two decisions are uncorrelated, also of two about one candidate, as far as the
+    later one is made whatever the earlier one was."""
     import numpy as np
 
     value = float(sum(part.value.sum() for part in parts))
@@ -242,7 +242,7 @@ def summed(
     if telling < LEAST_TELLING:
         reason = f"the change rests on {telling:.1f} outcomes, less than {LEAST_TELLING:.0f}: give more logs"
         return Change(quantity, method, "no-support", telling=telling, reason=reason)
-    spread = sum(part.variance**0.5 for part in parts)
+    spread = sum(part.variance for part in parts) ** 0.5
     if spread == 0.0:
         return Change(quantity, method, "no-support", telling=telling, reason="no draw of the log tells anything")
     third, slope = sum(part.third for part in parts) / spread**3, sum(part.slope for part in parts) / spread**3
