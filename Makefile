@@ -31,6 +31,7 @@ bench: $(VENV)/ready
 	$(BIN)/python -m bench.faults
 	$(BIN)/python -m bench.allocation
 	$(BIN)/python -m bench.economy
+	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.cluster
 
 clean:

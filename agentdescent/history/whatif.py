@@ -63,14 +63,15 @@ class StageAnswer(Record, frozen=True):
 
 class WhatIf(Record, frozen=True):
     """`runs`: logs that were read, `unfinished` of them without an end. `refused`: spends refused by the clock, which
-    no allocator is asked about. `total`: the changes of all stages together; none without a decision."""
+    no allocator is asked about. `total`: the changes of all stages together; none without a decision. `note`: ONE_STEP,
+    wherever these numbers go."""
 
     runs: int
     unfinished: int
     refused: int
     stages: tuple[StageAnswer, ...]
     total: tuple[Change, ...]
-    note: str = ONE_STEP
+    note: str
 
     def by(self, quantity: Quantity, method: Method) -> Change:
         return by(self.total, quantity, method)
@@ -85,7 +86,7 @@ def what_if(logs: Iterable[Iterable[Event]], target: Target) -> WhatIf:
     met = [decisions_of(events, target, run) for run, events in enumerate(logs)]
     found = answered([made for one in met for made in one.decisions])
     unfinished = sum(not one.finished for one in met)
-    return WhatIf(len(met), unfinished, sum(one.refused for one in met), *found)
+    return WhatIf(len(met), unfinished, sum(one.refused for one in met), *found, ONE_STEP)
 
 
 def answered(decisions: Sequence[Decision]) -> tuple[tuple[StageAnswer, ...], tuple[Change, ...]]:

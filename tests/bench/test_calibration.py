@@ -7,13 +7,14 @@ import pytest
 from agentdescent.allocation import Always, Never
 from agentdescent.allocation.config import ValueBudgetAllocator
 from agentdescent.engine.event import Event
+from agentdescent.experiment.regret import Regret
 from agentdescent.history.recall import Recall
 from agentdescent.history.whatif_gates import gates_again
 from agentdescent.history.whatif_log import decisions_of
 from agentdescent.job import Options
 from agentdescent.search.sampling import Stakes
 from agentdescent_adapters.worlds.suite import setting
-from bench.calibration import Missed, Regret, within
+from bench.calibration import Missed, within
 from bench.coverage import Row, engine, scripted, summary
 from bench.deviation import Came, recorded
 from bench.trial import trial
