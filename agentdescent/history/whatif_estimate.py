@@ -14,7 +14,8 @@ w_t = pi_t(a_t) / mu_t(a_t), c_t = w_t - 1 and n decisions
     DR     sum_t sum_a (pi_t - mu_t)(a) q_t(a) + sum c_t (Y_t - q_t(a_t))     (Dudik, Langford, Li 2011)
 
 q_t: a regression that never saw decision t. A target equal to the log changes nothing, exactly, by all three. What was
-skipped at a gate or a check comes to nothing: Y(0) = 0 is known, and needs no support.
+skipped at a gate or a check comes to nothing: Y(0) = 0 is known, and needs no support. What the log never tried counts
+as if it came to nothing; it is refused where that is more than a tenth of what the target does.
 
 **Intervals.** What is random is the draw at each decision. With z_t(a) the term of t under action a, the error of a
 sum is a sum of (a_t - mu_t(1)) (z_t(1) - z_t(0)), each of mean 0 given all before it: martingale differences. Decisions

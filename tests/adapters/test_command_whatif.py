@@ -43,7 +43,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     (tmp_path / "messages.csv").write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
     for seed, out in enumerate(("a", "b")):
         command = ["run", "--tasks", "messages.csv", "--out", out, "--rounds", "4", "--seed", str(seed), "--quiet"]
-        assert main([*command, "--no-curtail"]) == 0
+        assert main([*command, "--no-curtail", "--max-tokens", "200000"]) == 0
     capsys.readouterr()
     return tmp_path
 

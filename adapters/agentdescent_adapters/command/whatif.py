@@ -161,9 +161,10 @@ def _allocator(found: WhatIf) -> Iterator[str]:
 
 def _stage(found: StageAnswer) -> Iterator[str]:
     held, recorded = found.support, found.recorded
+    untried = " (counted as if it came to nothing)" if held.unsupported else ""
     yield (
         f"{found.stage}: {held.n} decisions ({held.open} still open), {recorded.spends} spends, "
-        f"the other expects {found.target_spends:.1f}; it does what was never tried in {held.unsupported:.1%}"
+        f"the other expects {found.target_spends:.1f}; it does what was never tried in {held.unsupported:.1%}{untried}"
     )
     gain = f"gain {recorded.gain:.4f}"
     yield f"  recorded: {recorded.tokens:,} tokens, {recorded.commits} commits, {gain}; change:"
