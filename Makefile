@@ -39,6 +39,7 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.faults
 	$(BIN)/python -m bench.allocation
 	$(BIN)/python -m bench.economy
+	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.cluster
 
 clean:

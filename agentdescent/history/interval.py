@@ -15,4 +15,5 @@ def wilson(mean: float, n: int, z: float = Z95) -> tuple[float, float]:
     centre = mean + z * z / (2 * n)
     spread = z * math.sqrt(mean * (1 - mean) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+    low = max(0.0, (centre - spread) / scale) if mean > 0.0 else 0.0  # exactly, whatever rounding says
+    return low, min(1.0, (centre + spread) / scale) if mean < 1.0 else 1.0

@@ -19,8 +19,8 @@ from agentdescent.allocation.features import Stage
 from agentdescent.errors import UsageError
 from agentdescent.experiment.results import ArmResult
 from agentdescent.experiment.verdict import Verdict
-from agentdescent_adapters.command import config as configuration
 from agentdescent_adapters.command.config import RunConfig
+from agentdescent_adapters.command.config_file import merge
 from agentdescent_adapters.command.execution import next_run
 from agentdescent_adapters.comparison.pool import perform_all
 from agentdescent_adapters.comparison.report import Report
@@ -127,7 +127,7 @@ def _workload(given: argparse.Namespace) -> tuple[Workload, int | None]:
         raise UsageError(
             f"--{unknown}: `agentdescent run` has no such option here: use CONFIG, --dataset FILE, --provider"
         )
-    config = configuration.merge(given.config, {"path": str(Path.cwd()), **flags})
+    config = merge(given.config, {"path": str(Path.cwd()), **flags})
     return ConfigWorkload(config, Path(config.tasks).stem or "job"), config.max_tokens
 
 

@@ -18,7 +18,7 @@ from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
 from agentdescent.history.lineage import ancestry, lineage, sources
 from agentdescent.history.log import GENESIS
 from agentdescent.own import replay
-from agentdescent_adapters.command import ab, execution, pages, plan, template, text
+from agentdescent_adapters.command import ab, execution, pages, plan, template, text, whatif
 from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.command.config_file import merge
 from agentdescent_adapters.command.execution import DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
@@ -208,6 +208,8 @@ def _dispatch(arguments: argparse.Namespace) -> int:
             return _page(pages.write_comparison(arguments.runs, arguments.out), arguments)
         case "ab":
             return ab.run(arguments)
+        case "whatif":
+            return whatif.run(arguments)
         case _:
             return _show(arguments.run, json=arguments.json)
 

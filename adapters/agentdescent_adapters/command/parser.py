@@ -7,7 +7,7 @@ import types
 import typing
 
 from agentdescent.errors import UsageError
-from agentdescent_adapters.command import ab
+from agentdescent_adapters.command import ab, whatif
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.execution import CAPS
 from agentdescent_adapters.command.help import HELP
@@ -105,4 +105,5 @@ def parser() -> argparse.ArgumentParser:
     side.add_argument("--out", metavar="FILE", help="HTML file to write (default: comparison.html)")
     side.add_argument("--open", action="store_true", help="show it in the browser")
     ab.add_arguments(add("ab", ab.HELP))
+    whatif.add_arguments(add("whatif", whatif.HELP))
     return parser

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from agentdescent.artifact.strategy import AppendRules, KeyedRules, SingleSlot, Strategy, normalise
+from agentdescent.artifact.strategy import AppendRules, Components, KeyedRules, SingleSlot, Strategy, normalise
 from agentdescent.errors import UsageError
 
 ANSWER = "answer"
@@ -45,6 +45,8 @@ def proposal_schema(strategy: Strategy) -> dict[str, Any]:
             return _object({"text": text})
         case KeyedRules():
             return _object({"key": {"type": "string", "enum": list(strategy.categories)}, "text": text})
+        case Components():
+            return _object({"key": {"type": "string"}, "text": text})
         case _:
             assert_never(strategy)
 
@@ -81,6 +83,9 @@ def proposal_of(value: Any, strategy: Strategy) -> str | None:
         case KeyedRules():
             key = fields.get("key")
             return f"{key}: {normalise(body)}" if body and isinstance(key, str) else None
+        case Components():
+            key = fields.get("key")
+            return msgspec.json.encode({key: body}).decode() if body and isinstance(key, str) else None
         case AppendRules():
             key = fields.get("number", fields.get("key"))
             return _directive(fields.get("op", "add"), key, normalise(body))

@@ -20,7 +20,7 @@ from typing import assert_never
 
 import msgspec
 
-from agentdescent.artifact.strategy import AppendRules, KeyedRules, SingleSlot, Strategy
+from agentdescent.artifact.strategy import AppendRules, Components, KeyedRules, SingleSlot, Strategy
 from agentdescent.errors import UsageError
 
 PLACEHOLDERS = ("artifact", "task", "output", "score", "answer")
@@ -83,6 +83,12 @@ def propose_template(strategy: Strategy, *, structured: bool = False) -> Templat
             return Template(_CASE, _AIM + field) if structured else PROPOSE_TEXT
         case KeyedRules():
             return Template(_CASE, _AIM + _keyed(strategy.categories, structured=structured))
+        case Components():
+            if structured:
+                return Template(
+                    _CASE, _AIM + _OBJECT + '"key", the name of a text you see; "text", the whole new text.'
+                )
+            return Template(_CASE, _AIM + _OBJECT + "the names of the texts to replace, each with its whole new text.")
         case _:
             assert_never(strategy)
 
