@@ -14,7 +14,7 @@ from gepa.api import optimize
 from gepa.core.data_loader import ListDataLoader
 from gepa.core.result import GEPAResult
 
-from agentdescent import MemoryLog, UsageError, replay
+from agentdescent import MemoryLog, Usage, UsageError, replay
 from agentdescent.engine.event import Decided, GateOpened, Proposed
 from agentdescent.testing import check_agent, check_scorer
 from agentdescent_adapters.disk import DiskLog
@@ -147,7 +147,7 @@ def test_a_kept_trace_saves_an_evaluation_and_a_free_one_is_made_again(repeat: A
     job = from_gepa(
         pair, examples, seed_candidate={"reader": "a", "speaker": "b"}, reflection_lm=learn_kind, repeat=repeat
     )
-    _, result = job.evolve(rounds=3)
+    _, result = job.evolve(rounds=8)
     decided = [event.command for event in result.log.events() if isinstance(event, Decided)]
     rollouts = sum(command.reserve.rollouts for command in decided)
     proposals = sum(1 for event in result.log.events() if isinstance(event, Proposed))
@@ -156,6 +156,9 @@ def test_a_kept_trace_saves_an_evaluation_and_a_free_one_is_made_again(repeat: A
     assert len(pair.seen) == rollouts + again
     assert all(len(batch) == 1 for batch, _ in pair.seen)
     traced = sum(capture for _, capture in pair.seen)
+    declined = [event.usage for event in result.log.events() if isinstance(event, Proposed) and not event.ops]
+    assert declined, "a component that knew the kind already has nothing to be told"
+    assert set(declined) == ({None} if repeat == "free" else {Usage(calls=0, hits=1)})
     assert traced == proposals if repeat == "free" else proposals <= traced < rollouts
 
 
