@@ -18,6 +18,7 @@ from agentdescent import MemoryLog, Usage, UsageError, replay
 from agentdescent.engine.event import Decided, GateOpened, Proposed
 from agentdescent.testing import check_agent, check_scorer
 from agentdescent_adapters.disk import DiskLog
+from agentdescent_adapters.executors import Processes
 from agentdescent_adapters.gepa import from_gepa
 from tests.adapters.gepa_jobs import (
     COLOURS,
@@ -245,3 +246,12 @@ def test_a_ceiling_without_a_counter_is_refused_with_the_remedy() -> None:
     with pytest.raises(UsageError, match=r"leave max_concurrency at 1"):
         bridge(model, usage=model.usage).evolve(max_tokens=10_000, max_concurrency=2)
     assert model.calls == 0
+
+
+def test_other_processes_come_to_the_same_log() -> None:
+    """Each has an adapter of its own; where calls are free, nothing that matters is kept in one of them."""
+    _, here = bridge(Model(), repeat="free").evolve(rounds=20)
+    _, there = bridge(Model(), repeat="free").evolve(rounds=20, executor=Processes(2))
+    assert there.digest == here.digest
+    assert there.final is not None
+    assert there.final > 0.3
