@@ -14,10 +14,11 @@ from gepa.api import optimize
 from gepa.core.data_loader import ListDataLoader
 from gepa.core.result import GEPAResult
 
-from agentdescent import MemoryLog, UsageError, replay
+from agentdescent import MemoryLog, Usage, UsageError, replay
 from agentdescent.engine.event import Decided, GateOpened, Proposed
 from agentdescent.testing import check_agent, check_scorer
 from agentdescent_adapters.disk import DiskLog
+from agentdescent_adapters.executors import Processes
 from agentdescent_adapters.gepa import from_gepa
 from tests.adapters.gepa_jobs import (
     COLOURS,
@@ -147,7 +148,7 @@ def test_a_kept_trace_saves_an_evaluation_and_a_free_one_is_made_again(repeat: A
     job = from_gepa(
         pair, examples, seed_candidate={"reader": "a", "speaker": "b"}, reflection_lm=learn_kind, repeat=repeat
     )
-    _, result = job.evolve(rounds=3)
+    _, result = job.evolve(rounds=8)
     decided = [event.command for event in result.log.events() if isinstance(event, Decided)]
     rollouts = sum(command.reserve.rollouts for command in decided)
     proposals = sum(1 for event in result.log.events() if isinstance(event, Proposed))
@@ -156,6 +157,9 @@ def test_a_kept_trace_saves_an_evaluation_and_a_free_one_is_made_again(repeat: A
     assert len(pair.seen) == rollouts + again
     assert all(len(batch) == 1 for batch, _ in pair.seen)
     traced = sum(capture for _, capture in pair.seen)
+    declined = [event.usage for event in result.log.events() if isinstance(event, Proposed) and not event.ops]
+    assert declined, "a component that knew the kind already has nothing to be told"
+    assert set(declined) == ({None} if repeat == "free" else {Usage(calls=0, hits=1)})
     assert traced == proposals if repeat == "free" else proposals <= traced < rollouts
 
 
@@ -242,3 +246,12 @@ def test_a_ceiling_without_a_counter_is_refused_with_the_remedy() -> None:
     with pytest.raises(UsageError, match=r"leave max_concurrency at 1"):
         bridge(model, usage=model.usage).evolve(max_tokens=10_000, max_concurrency=2)
     assert model.calls == 0
+
+
+def test_other_processes_come_to_the_same_log() -> None:
+    """Each has an adapter of its own; where calls are free, nothing that matters is kept in one of them."""
+    _, here = bridge(Model(), repeat="free").evolve(rounds=20)
+    _, there = bridge(Model(), repeat="free").evolve(rounds=20, executor=Processes(2))
+    assert there.digest == here.digest
+    assert there.final is not None
+    assert there.final > 0.3

@@ -31,7 +31,7 @@ from tests.adapters.gepa_jobs import Reflector, bridge
 def test_a_bill_is_what_the_counter_says_and_what_answers_say() -> None:
     counted = [Usage(10, 5, calls=0)]
     bill = Bill(lambda: counted[-1])
-    assert (bill.total(), bill.made) == (Usage(calls=0), False)
+    assert (bill.total(), bill.made) == (Usage(calls=0, hits=1), False)
     counted.append(Usage(110, 25, 7, calls=0))
     bill.counted()
     assert bill.total() == Usage(100, 20, 7, calls=1)

@@ -17,6 +17,7 @@ from agentdescent.record import replace
 
 Counter: TypeAlias = Callable[[], Usage]
 NOTHING = Usage(calls=0)
+CACHED = Usage(calls=0, hits=1)
 
 
 def plus(a: Usage, b: Usage) -> Usage:
@@ -61,7 +62,10 @@ class Bill:
         return self._silent or self._told is not None or self._calls > 0
 
     def total(self) -> Usage | None:
-        """None when any of it is unknown."""
+        """None when any of it is unknown. Where nothing was called, the answer is one out of a cache: it cost nothing,
+        and says nothing of what the next may cost."""
+        if not self.made:
+            return CACHED
         if self._silent or (self._calls and self._counter is None):
             return None
         if not self._calls:

@@ -7,6 +7,9 @@ import threading
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+PATIENCE = 1.0
+"""Seconds that coroutines are given to end when they are given up."""
+
 T = TypeVar("T")
 
 
@@ -20,6 +23,7 @@ class Waiting:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def __call__(self, work: Awaitable[T]) -> T:
         return asyncio.run_coroutine_threadsafe(_awaited(work), self._running()).result()
@@ -28,14 +32,17 @@ class Waiting:
         """End the loop, and give up what it still waits for; a later call begins another."""
         with self._lock:
             loop, self._loop = self._loop, None
-        if loop is not None:
+            thread, self._thread = self._thread, None
+        if loop is not None and thread is not None:
             loop.call_soon_threadsafe(loop.stop)
+            thread.join(2 * PATIENCE)
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run, args=(self._loop,), name="reflection", daemon=True).start()
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name="reflection", daemon=True)
+                self._thread.start()
             return self._loop
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -49,6 +56,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         for task in left:
             task.cancel()
         if left:
-            loop.run_until_complete(asyncio.wait(left, timeout=1.0))
+            loop.run_until_complete(asyncio.wait(left, timeout=PATIENCE))
     finally:
         loop.close()
