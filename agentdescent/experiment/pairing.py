@@ -30,9 +30,10 @@ class PairedComparison(Record, frozen=True):
 
     `quality_diff`: treatment less control, Student's interval of the paired differences; `quality_bca`: the same by
     bootstrap. `tokens_ratio`: mean tokens spent, treatment over control; `tokens_to_target_ratio`: the same of the
-    tokens at which `target` was first reached, never: the cap (BCa). `reached`: runs that did, control first.
-    None where there are fewer than 2 pairs, or nothing was reported. `failed_spend`: tokens of runs that failed or were
-    not scored; `excluded_spend`: of runs whose partner was not scored. `incomplete`: seeds without a pair.
+    tokens at which `target` was first reached, never: the cap. The bootstrap is expanded BCa. `reached`: runs that
+    reached it, control first. None where there are fewer than 2 pairs, or nothing was reported. `failed_spend`: tokens
+    of runs that failed or were not scored; `excluded_spend`: of runs whose partner was not scored. `incomplete`: seeds
+    without a pair.
     """
 
     control: str
@@ -125,7 +126,7 @@ def _measured(
         comparison = replace(
             comparison,
             quality_diff=t_interval(diffs, level),
-            quality_bca=bca_interval([(diff,) for diff in diffs], mean_of, level),
+            quality_bca=bca_interval([(diff,) for diff in diffs], mean_of, level, expanded=True),
         )
     spent = [(pair.treatment.tokens, pair.control.tokens) for pair in found]
     rows = [(float(ours), float(theirs)) for ours, theirs in spent if ours is not None and theirs is not None]
@@ -160,4 +161,4 @@ def _goal(found: Sequence[Pair], cap: int) -> float | None:
 def _ratio(rows: Sequence[tuple[float, float]], level: float) -> Interval | None:
     if len(rows) < 2 or any(theirs <= 0 for _, theirs in rows):
         return None
-    return bca_interval(rows, ratio_of, level)
+    return bca_interval(rows, ratio_of, level, expanded=True)
