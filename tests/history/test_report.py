@@ -35,7 +35,8 @@ def test_it_agrees_with_the_log(job: Job, seed: int) -> None:
     ended = outcomes(event for event in log if isinstance(event, Judged))
     assert all(one.outcome == ended.get(one.subject) for one in found.subjects)
     assert [one.choice for one in found.choices] == [made for event in log if (made := choice_of(event)) is not None]
-    assert sorted(row.subject for row in found.gates) == sorted(e.subject for e in log if isinstance(e, GateOpened))
+    opened = {event.subject for event in log if isinstance(event, GateOpened)}  # one may be opened again on a new head
+    assert sorted(row.subject for row in found.gates) == sorted(opened)
 
 
 @given(any_job(), SEEDS)
