@@ -7,7 +7,7 @@ from agentdescent.budget.call_budget import ceiling, lowered, lowest
 from agentdescent.budget.governor import Governor, alone, fits, remaining_fraction, reservation
 from agentdescent.budget.tariff import Rate, cost
 from agentdescent.budget.usage import NOTHING, Amount, Usage, add, at_least_zero, scale, subtract
-from agentdescent.engine.flow import lanes
+from agentdescent.engine.flow import lanes, next_round
 from agentdescent.engine.oracle import audit_calls, known_of
 from agentdescent.engine.population import live, shortest
 from agentdescent.engine.spec import Setup
@@ -142,7 +142,9 @@ def worker_path(
 def cheapest_path(state: State) -> Amount:
     """The least that a new proposal can need from rollout to verdict, unit by unit."""
     start = shortest(state) if state.population.members else None
-    paths = [worker_path(state, index, state.round + 1, start=start)[3] for index in range(state.spec.n_workers)]
+    continuous = state.spec.schedule == "continuous"
+    number = next_round(state.flow, state.spec) if continuous else state.round + 1
+    paths = [worker_path(state, index, number, start=start)[3] for index in range(state.spec.n_workers)]
     return Amount(
         min(path.tokens for path in paths),
         min(path.cost for path in paths),
