@@ -23,6 +23,7 @@ from pathlib import Path
 
 from agentdescent import Task, evolve, replay
 from agentdescent.history.lineage import lineage
+from agentdescent.history.rounds import RoundInfo
 from agentdescent.job import Options
 from agentdescent.record import Record
 from agentdescent.result import EvolutionResult
@@ -92,28 +93,33 @@ def labels_of(tasks: Sequence[Task]) -> list[str]:
     return sorted({str(task.meta["label"]) for task in tasks})
 
 
-def evolved(tasks: Sequence[Task], server: Server, directory: str, cap: int, seed: int) -> tuple[EvolutionResult, Spent]:
+def evolved(
+    tasks: Sequence[Task], server: Server, directory: str, cap: int, seed: int
+) -> tuple[EvolutionResult, Spent]:
     """A run in a directory."""
     before = server.billed().tokens
     with DiskLog.create(directory) as log:
-        result = evolve(
-            tasks,
-            scorer("exact"),
-            agent=agent_of(server, labels_of(tasks)),
-            log=log,
-            max_tokens=cap,
-            seed=seed,
-            heldout_share=HELDOUT / len(tasks),
-            test_share=TEST / len(tasks),
-            on_round=lambda done: harness.progress(f"{done}"),
+        options: Options = {
             **OPTIONS,
-        )
+            "agent": agent_of(server, labels_of(tasks)),
+            "log": log,
+            "max_tokens": cap,
+            "seed": seed,
+            "heldout_share": HELDOUT / len(tasks),
+            "test_share": TEST / len(tasks),
+            "on_round": _tell,
+        }
+        result = evolve(tasks, scorer("exact"), **options)
     return result, Spent(result.spend.total.tokens, server.billed().tokens - before)
+
+
+def _tell(done: RoundInfo) -> None:
+    harness.progress(f"round {done.round}: held-out {done.reward:.3f}, {done.tokens} tokens")
 
 
 def by_source(directory: str) -> Mapping[str, int]:
     """Commits that a proposal of each source is part of, and how many proposals it made."""
-    state, commits = lineage(read_events(directory))
+    _, commits = lineage(read_events(directory))
     origins = Counter(source for commit in commits for source in {source_of(one.subject) for one in commit.origins})
     return {f"commits_of_{source}": origins[source] for source in ("operators", "model")}
 
@@ -147,7 +153,9 @@ def measured(given: argparse.Namespace, directory: str) -> tuple[dict[str, objec
         "seed": given.seed,
         "options": {**OPTIONS, "heldout": HELDOUT, "test": TEST, "train": TRAIN, "ceiling": CEILING},
     }
-    rows: list[dict[str, object]] = [{"purpose": one.purpose, "tokens": one.tokens, "calls": one.calls} for one in result.spend.by_purpose]
+    rows: list[dict[str, object]] = [
+        {"purpose": one.purpose, "tokens": one.tokens, "calls": one.calls} for one in result.spend.by_purpose
+    ]
     rows += [{"rule": text} for _, text in result.entries]
     return found, rows
 
