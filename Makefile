@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test docs lint bench clean
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agentdescent needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -22,7 +22,12 @@ $(VENV)/dev: $(VENV)/ready
 demo: $(VENV)/ready
 	@$(BIN)/agentdescent demo
 
+docs: $(VENV)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
+	@echo build/site/index.html
+
 lint: $(VENV)/dev
+	$(BIN)/python docs/generate.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

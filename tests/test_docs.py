@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from agentdescent_adapters.command.main import main
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 COMMAND = re.compile(r"^agentdescent (\w+)", re.M)
@@ -60,9 +62,13 @@ def test_the_readme_shows_what_the_demo_prints(tmp_path: Path, capsys: pytest.Ca
     assert [line for line in lines if line not in printed] == []
 
 
-def test_every_command_in_the_docs_exists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_is_in_the_docs_and_exists(capsys: pytest.CaptureFixture[str]) -> None:
     named = {name for page in PAGES for name in COMMAND.findall(page.read_text(encoding="utf-8"))}
-    assert named == {"run", "show", "replay", "resume", "init", "plan"}
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.search(r"\{([a-z,]+)\}", capsys.readouterr().out)
+    assert commands is not None
+    assert named | {"demo"} == set(commands.group(1).split(","))  # the demo is `make demo` there
     for name in sorted(named):
         with pytest.raises(SystemExit) as stopped:
             main([name, "--help"])
@@ -73,3 +79,22 @@ def test_every_command_in_the_docs_exists(capsys: pytest.CaptureFixture[str]) ->
 def test_an_unknown_command_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evolv"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", ".mkdocs.yml", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    for page in (ROOT / "docs").glob("**/*.md"):
+        name = page.relative_to(ROOT / "docs").with_suffix("")
+        folder = name.parent if name.name == "index" else name
+        text = (tmp_path / folder / "index.html").read_text(encoding="utf-8")
+        assert not re.search(r"(src|href)=\"https?://[^\"]*\\.(js|css|woff2?)", text)  # it needs no other server
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, check=True)

@@ -22,15 +22,13 @@ from agentdescent.engine.state import State
 from agentdescent_adapters.disk import DiskLog, read_events
 from agentdescent_adapters.llm import LLMAgent, Operators
 from agentdescent_adapters.providers import Request, from_openai, llama_counter, openai_compatible
-from bench.llama import Server, missing, serving
+from bench.llama import Server, serving
 from bench.mixed_proposers import description_schema
 from bench.real_model import agent_of
 from tests.adapters.real_runs import LABELS, TASKS, run
 
 ROOM = 512
 """Tokens of the context of one call."""
-
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
 @pytest.fixture(scope="module")
