@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
 
 from agentdescent import vector
 from agentdescent.allocation.choice import Choice
 from agentdescent.artifact.diff import Entries
 from agentdescent.artifact.strategy import render
-from agentdescent.engine.event import Amended, Event, Failed, GateOpened, Judged, RolledOut, StopReason
+from agentdescent.engine.command import Rollout
+from agentdescent.engine.event import (
+    Amended,
+    Committed,
+    Decided,
+    Event,
+    Failed,
+    GateOpened,
+    Judged,
+    RolledOut,
+    StopReason,
+)
 from agentdescent.engine.population import dev_head
 from agentdescent.engine.state import State
 from agentdescent.errors import CorruptLog
 from agentdescent.history.allocations import AllocatorSummary
 from agentdescent.history.fold import folded
+from agentdescent.history.gate_rows import GateRow, row
 from agentdescent.history.gates import Savings
 from agentdescent.history.lineage import Commit, Lineage
 from agentdescent.history.outcomes import choice_of, labels_of
@@ -25,13 +36,9 @@ from agentdescent.history.rounds import RoundInfo, mean
 from agentdescent.history.spend import BySubject
 from agentdescent.history.summary import BudgetSummary, Spend, spend, summarise
 from agentdescent.history.tested import Tested, tested
-from agentdescent.merge.gate import Gate
-from agentdescent.merge.scores import UNKNOWN, Scores
-from agentdescent.merge.verdict import FutilityEvidence, GateEvidence, Outcome
+from agentdescent.merge.scores import Scores
+from agentdescent.merge.verdict import Outcome
 from agentdescent.record import Record
-
-Mark: TypeAlias = Literal["+", "-", "=", "0", "."]
-"""One candidate on one held-out task against the head: gained, lost, the same and not 0, both 0, not asked."""
 
 
 class Point(Record, frozen=True):
@@ -40,26 +47,6 @@ class Point(Record, frozen=True):
     tokens: int
     reward: float
     version: int
-
-
-class GateRow(Record, frozen=True):
-    """A candidate before the held-out tasks. `began`, `ended`: tokens of the run spent by then. `marks`: one Mark for
-    each held-out task, in the order of `Report.heldout`. `p` and `bar` in [0, 1], None where the verdict needs none.
-    `outcome`: None while the gate is open."""
-
-    subject: int
-    contributors: tuple[int, ...]
-    version: int
-    began: int
-    ended: int
-    marks: str
-    answered: int
-    gain: float
-    loss: float
-    p: float | None
-    bar: float | None
-    outcome: Outcome | None
-    reason: Literal["completed", "curtailed", "futile", "failed", "withdrawn", "open"]
 
 
 class Chosen(Record, frozen=True):
@@ -147,8 +134,8 @@ class Folding:
         self._spent.fold(event, before, after)
         if before.base is not None and after.base is None:
             self._base = _shares(after.head.scores)
-        self._step(after)
-        if isinstance(event, RolledOut):  # half of all events, of which nothing else wants to know
+            self._step(after)
+        if isinstance(event, RolledOut) or self._routine(event, before):
             return
         self._lineage.fold(event, before, after)
         self._projections.fold(event, after)
@@ -158,6 +145,8 @@ class Folding:
                 self._opened[event.subject] = event, after.governor.spent.tokens
             case Judged():
                 self._judged(event, before, after)
+            case Committed():
+                self._step(after)
             case Failed():
                 self._failures[event.kind] += 1
             case Amended():
@@ -165,9 +154,16 @@ class Folding:
             case _:
                 pass
 
+    def _routine(self, event: Event, before: State) -> bool:
+        """Whether it is a call that nobody wants to know of: with the answers to them nearly all of a log."""
+        return (
+            isinstance(event, Decided)
+            and isinstance(event.command, Rollout)
+            and event.choice is None
+            and event.round == before.round
+        )
+
     def _step(self, after: State) -> None:
-        if not after.started or after.base is not None:
-            return
         version = dev_head(after).version.number
         if not self._curve or self._curve[-1].version != version:
             self._curve.append(Point(after.governor.spent.tokens, mean(after), version))
@@ -182,7 +178,7 @@ class Folding:
         self._outcomes.update(labels_of(event))
         opened = self._opened.pop(event.subject, None)
         if opened is not None:
-            self._gates.append(_row(*opened, before, after.governor.spent.tokens, event))
+            self._gates.append(row(*opened, before, after.governor.spent.tokens, event))
 
     def report(self) -> Report:
         """As far as it was folded. Raises CorruptLog when that is nothing."""
@@ -193,7 +189,7 @@ class Folding:
         scored = state.started and state.base is None
         spent, told = self._spent.spent, self._projections
         still_open = tuple(
-            _row(event, began, state, state.governor.spent.tokens, None) for event, began in self._opened.values()
+            row(event, began, state, state.governor.spent.tokens, None) for event, began in self._opened.values()
         )
         return Report(
             state=state,
@@ -232,54 +228,3 @@ class Folding:
 
 def _shares(scores: Scores) -> tuple[float, ...]:
     return tuple(value / 1_000_000 for value in vector.items(scores.values))
-
-
-def _row(opened: GateOpened, began: int, state: State, ended: int, verdict: Judged | None) -> GateRow:
-    """`state`: that in which the verdict was taken, or the last one."""
-    gates = () if state.sweep is None else state.sweep.gates
-    gate = next((gate for gate in gates if gate.subject == opened.subject), None)
-    found = None if verdict is None else verdict.evidence
-    sums = found if isinstance(found, GateEvidence | FutilityEvidence) else gate
-    judged = found if isinstance(found, GateEvidence) else None
-    return GateRow(
-        opened.subject,
-        opened.contributors,
-        opened.version,
-        began,
-        ended,
-        "" if gate is None else _marks(gate),
-        0 if gate is None else gate.probe.scores.count,
-        0.0 if sums is None else sums.gain / 1_000_000,
-        0.0 if sums is None else sums.loss / 1_000_000,
-        None if judged is None else judged.p / 1_000_000,
-        None if judged is None else judged.bar / 1_000_000,
-        None if verdict is None else verdict.outcome,
-        _reason(verdict),
-    )
-
-
-def _reason(
-    verdict: Judged | None,
-) -> Literal["completed", "curtailed", "futile", "failed", "withdrawn", "open"]:
-    if verdict is None:
-        return "open"
-    found = verdict.evidence
-    if isinstance(found, GateEvidence):
-        return "completed" if found.answered == found.total else "curtailed"
-    if isinstance(found, FutilityEvidence):
-        return "futile"
-    return "failed" if verdict.outcome == "failed" else "withdrawn"
-
-
-def _marks(gate: Gate) -> str:
-    """A Mark for every position."""
-    pairs = zip(vector.items(gate.probe.scores.values), vector.items(gate.base.values), strict=True)
-    return "".join(_mark(own, base) for own, base in pairs)
-
-
-def _mark(own: int, base: int) -> Mark:
-    if own == UNKNOWN:
-        return "."
-    if own != base:
-        return "+" if own > base else "-"
-    return "=" if own else "0"

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import msgspec
 
 from agentdescent.allocation.features import Stage
+from agentdescent.history.gate_rows import GateRow
 from agentdescent.history.lineage import Line, ancestry, sources
-from agentdescent.history.report import Chosen, GateRow, Report
+from agentdescent.history.report import Chosen, Report
 from agentdescent.history.summary import Purposes
 from agentdescent_adapters.page.chart import Axis, Mark, axis, mark, steps, strip
 

@@ -19,6 +19,7 @@ from agentdescent.engine.event import (
     GateOpened,
     Judged,
     Proposed,
+    RolledOut,
     Skipped,
     StopReason,
 )
@@ -89,6 +90,8 @@ class Watch:
         """`state` is the one after the event. Returns a line about it where it is a commit."""
         line = None
         match event:
+            case RolledOut():
+                pass
             case Decided(command=Propose() as command):
                 self._asked[command.id] = command.subject
             case Proposed():
@@ -109,10 +112,8 @@ class Watch:
                 line = self._commit(event, state)
             case _:
                 pass
-        if state.started and state.base is None:
-            reward = mean(state)
-            if not self._history or self._history[-1] != reward:
-                self._history.append(reward)
+        if line is not None:
+            self._history.append(mean(state))
         return line
 
     def _forget(self, event: Judged) -> None:
@@ -144,7 +145,7 @@ class Watch:
             share=share_spent(governor),
             base=state.base_total / (1_000_000 * size) if scored and size else None,
             best=mean(state) if scored else None,
-            history=tuple(self._history),
+            history=self._line(state) if scored else (),
             scoring=(state.base.scores.count if state.base is not None else size, len(state.split.heldout)),
             version=dev_head(state).version.number,
             doing=doing(state),
@@ -157,6 +158,12 @@ class Watch:
             stop_reason=state.stopped.reason if state.stopped is not None else None,
             error=state.stopped.error if state.stopped is not None else "",
         )
+
+    def _line(self, state: State) -> tuple[float, ...]:
+        """The start, every commit that was watched, and the head, if that is not the last of them."""
+        seen = (state.base_total / (1_000_000 * state.head.scores.size), *self._history)
+        best = mean(state)
+        return seen if seen[-1] == best else (*seen, best)
 
     def _rate(self, now: float, spent: int) -> float:
         """Tokens a second, over the last seconds that were looked at."""
