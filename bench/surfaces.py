@@ -29,7 +29,7 @@ from agentdescent_adapters.disk import DiskLog
 from agentdescent_adapters.rules import RuleAgent
 from agentdescent_adapters.tasks.scorers import scorer
 from agentdescent_adapters.telemetry.dashboard import Dashboard
-from bench import browser, harness
+from bench import agents, browser, harness
 
 EVENTS = 100_000
 TARGETS = {"demo_first_output_s": 5.0, "report_100k_s": 3.0, "report_mb": 3.0, "progress_overhead": 0.01}
@@ -80,7 +80,7 @@ def first_output(run: str) -> float:
 
 
 def long_run(run: str) -> int:
-    """A run of at least EVENTS events on disk; how many there are."""
+    """A run of at least EVENTS events on disk, some thousand gates among them; how many there are."""
     seen = 0
 
     def count(event: Event, state: State) -> None:
@@ -89,15 +89,15 @@ def long_run(run: str) -> int:
 
     with DiskLog.create(run, fsync="interval") as log:
         evolve(
-            demo_tasks(),
-            scorer("exact"),
-            agent=RuleAgent(labels()),
+            agents.tasks(60),
+            agents.Right(),
+            agent=agents.Sync(agents.Script(seed=1, constant=False, failing=0.01), lambda tokens: None, blocking=False),
+            artifact=agents.START,
             log=log,
             observers=[count],
             n_workers=8,
             rounds=None,
             max_tokens=10**12,
-            test_share=0.2,
             stop_when=lambda state: seen >= EVENTS,
         )
     return seen

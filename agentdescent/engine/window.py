@@ -53,6 +53,16 @@ def take(window: Window, ident: int) -> tuple[Decided, Window]:
     raise IllegalEvent(f"an outcome for command {ident}, which is not open")
 
 
+def find(window: Window, ident: int) -> Decided:
+    """The effect with this command id. Raises IllegalEvent when it is not open."""
+    for chunks in (window.others, window.turns):
+        for chunk in chunks:
+            for decided in chunk:
+                if decided.command.id == ident:
+                    return decided
+    raise IllegalEvent(f"an outcome for command {ident}, which is not open")
+
+
 def _first(chunk: Chunk) -> int:
     return chunk[0].command.id
 

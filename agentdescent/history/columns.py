@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agentdescent.engine.command import Propose
 from agentdescent.engine.event import Abandoned, Event, Failed, Proposed, RolledOut
 from agentdescent.engine.population import dev_head
-from agentdescent.engine.window import take
+from agentdescent.engine.window import find
 from agentdescent.history.fold import folded
 from agentdescent.history.rounds import mean
 from agentdescent.record import Record
@@ -46,7 +46,7 @@ def records(events: Iterable[Event]) -> Iterator[Answered]:
     for number, (event, before, after) in enumerate(folded(events)):
         if not isinstance(event, RolledOut | Proposed | Failed | Abandoned):
             continue
-        decided = take(before.window, event.id)[0]
+        decided = find(before.window, event.id)
         command = decided.command
         usage = None if isinstance(event, Abandoned) else event.usage
         failure = event.kind if isinstance(event, Failed) else "abandoned" if isinstance(event, Abandoned) else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from agentdescent.budget.usage import NOTHING, Amount, add, subtract
 from agentdescent.engine.event import Abandoned, Event, Failed, Proposed, RolledOut
 from agentdescent.engine.state import State
-from agentdescent.engine.window import take
+from agentdescent.engine.window import find
 from agentdescent.history.fold import folded
 
 NOBODY = -1
@@ -21,13 +21,10 @@ class BySubject:
         self.spent: dict[int, Amount] = {}
 
     def fold(self, event: Event, before: State, after: State) -> None:
-        if after.governor.spent is before.governor.spent or after.governor.spent == before.governor.spent:
-            return
-        subject = NOBODY
-        if isinstance(event, RolledOut | Proposed | Failed | Abandoned):
-            subject = take(before.window, event.id)[0].subject
-        used = subtract(after.governor.spent, before.governor.spent)
-        self.spent[subject] = add(self.spent.get(subject, NOTHING), used)
+        if isinstance(event, RolledOut | Proposed | Failed | Abandoned):  # nothing else is charged
+            subject = find(before.window, event.id).subject
+            used = subtract(after.governor.spent, before.governor.spent)
+            self.spent[subject] = add(self.spent.get(subject, NOTHING), used)
 
 
 def by_subject(events: Iterable[Event]) -> dict[int, Amount]:
