@@ -223,11 +223,11 @@ def pinging() -> Iterator[str]:
                 connection.sendall(b": ping\n\n")
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=serve, args=(listening,))
-        thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        ended.set()
-        thread.join()
+        threading.Thread(target=serve, args=(listening,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            ended.set()
 
 
 def test_a_call_that_is_given_up_does_not_hold_up_the_end_of_the_process() -> None:

@@ -163,7 +163,7 @@ class AsyncLine:
 
 
 class ThreadLine:
-    """Of a synchronous client: every call has a thread, in which it also ends when nobody waits for it any more. It is a
+    """Of a synchronous client: every call has a thread, in which it also ends when nobody waits for it any more: a
     daemon, since a pool's would hold up the end of the process until a silent server gives in."""
 
     def __init__(self, resource: Resource, failures: Failures, total: float) -> None:

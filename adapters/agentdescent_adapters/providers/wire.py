@@ -61,8 +61,16 @@ class Format(Protocol):
 
 
 def with_extra(body: bytes, extra: Mapping[str, object]) -> bytes:
-    """The JSON object with further fields."""
-    return body[:-1] + b"," + msgspec.json.encode(extra)[1:] if extra else body
+    """The JSON object with further fields. Where it has one of them already, they are put together, and the object has
+    the last word."""
+    if not extra:
+        return body
+    own = msgspec.json.decode(body, type=dict[str, object])
+    return msgspec.json.encode({**extra, **{name: _both(extra.get(name), value) for name, value in own.items()}})
+
+
+def _both(other: object, own: object) -> object:
+    return {**other, **own} if isinstance(other, Mapping) and isinstance(own, Mapping) else own
 
 
 def answer(text: str, finish: Finish, usage: Usage | None, request: Request) -> Reply:
