@@ -20,7 +20,6 @@ from bench.scripted_server import (
     Answer,
     Received,
     ScriptedServer,
-    Then,
     anthropic_answer,
     anthropic_events,
     event,
@@ -310,22 +309,3 @@ def test_connections_of_a_model_that_is_forgotten_are_closed() -> None:
 
     with ScriptedServer(whole(ANSWERS["openai"])) as server:
         asyncio.run(forget(server.url), debug=True)
-
-
-@FORMATS
-@pytest.mark.parametrize("then", ["reset", "hang"])
-def test_what_follows_the_end_of_a_stream_takes_nothing_from_the_answer(wire: str, then: Then) -> None:
-    with ScriptedServer(stream(STREAMS[wire], then=then)) as server:
-        reply = ask(model(wire, server.url, streamed=True, stall=0.5))
-    assert (reply.text, reply.usage) == ("Paris", Usage(10, 5))
-
-
-@FORMATS
-def test_an_event_without_data_keeps_a_stream_alive(wire: str) -> None:
-    with ScriptedServer(stream([b"data:\n\n", b"\n", *STREAMS[wire]])) as server:
-        assert ask(model(wire, server.url, streamed=True)).text == "Paris"
-
-
-def test_an_error_beside_no_choices_is_the_error() -> None:
-    failed = failure("openai", whole({"error": {"message": "overloaded"}, "choices": None}))
-    assert (failed.kind, str(failed)) == ("provider", "an error in place of an answer: overloaded")
