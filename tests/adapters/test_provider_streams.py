@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from httpcore2 import ReadError, ReadTimeout
 
 from agentdescent.budget.usage import Usage
 from agentdescent.ports import CallFailed
 from agentdescent_adapters.providers import Reply, Request, claude, openai_compatible
+from agentdescent_adapters.providers.connections import Connection
 from bench.scripted_server import ScriptedServer, Then, anthropic_events, openai_events, stream, whole
 
 STREAMS = {"openai": openai_events("Pa", "ris"), "anthropic": anthropic_events("Pa", "ris")}
@@ -42,3 +44,17 @@ def test_an_error_beside_no_choices_is_the_error() -> None:
     ):
         ask("openai", server.url)
     assert caught.value.kind == "provider"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(TimeoutError(), ReadTimeout), (TimeoutError(110, "timed out"), ReadError)]
+)
+def test_a_connection_that_the_system_gave_up_is_broken_and_not_slow(error: OSError, kind: type[Exception]) -> None:
+    async def read() -> None:
+        reader = asyncio.StreamReader()
+        reader.set_exception(error)
+        connection = Connection(reader, cast("asyncio.StreamWriter", None))
+        with pytest.raises(kind):
+            await connection.read(1)
+
+    asyncio.run(read())
