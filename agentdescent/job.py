@@ -12,7 +12,7 @@ from agentdescent.allocation.older import OlderAllocator
 from agentdescent.allocation.own import Own
 from agentdescent.allocation.policies import AllocatorPolicy
 from agentdescent.artifact.diff import Entries
-from agentdescent.artifact.strategy import SingleSlot, Strategy
+from agentdescent.artifact.strategy import SingleSlot, Strategy, grammar
 from agentdescent.blocking import Cancellation
 from agentdescent.budget.call_budget import CallBudget
 from agentdescent.budget.degrading import BudgetGovernor
@@ -33,7 +33,7 @@ from agentdescent.ports import Executor, Log, Repeat, Task
 from agentdescent.recovery import Observer
 from agentdescent.search.sampling import Sampling, Stakes
 from agentdescent.search.selection import Selection, SingleHead
-from agentdescent.wiring import Ports, describe, ports_of
+from agentdescent.wiring import Ports, describe, name_of, ports_of
 
 
 class Options(TypedDict, total=False):
@@ -177,6 +177,7 @@ def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any
     allocator = options.get("allocator")
     spec = _spec(_meant(options))
     _check_shell(options)
+    _check_grammar(options.get("agent"), spec.strategy)
     if spec.call_budget is not None and not ports.ceilings:
         raise UsageError(
             f"call_budget is set, but `propose` of {ports.agent} does not take `ceiling`: give it that parameter, the "
@@ -223,6 +224,12 @@ def _check_shell(options: Options) -> None:
     strategy = options.get("strategy")
     if strategy is not None and not isinstance(strategy, Strategy):
         raise UsageError(f"strategy is {strategy!r}: give AppendRules(), KeyedRules(...), SingleSlot() or Components()")
+
+
+def _check_grammar(agent: object, strategy: Strategy) -> None:
+    own = getattr(agent, "strategy", None)
+    if isinstance(own, Strategy) and grammar(own) != grammar(strategy):
+        raise UsageError(f"strategy is {strategy}, and {name_of(agent)} proposes for {own}: give both the same")
 
 
 def _spec(options: Mapping[str, Any]) -> Spec:

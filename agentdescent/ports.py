@@ -76,7 +76,8 @@ class Agent(Protocol):
 
     Optional attributes: `tariff: Tariff` (what calls can cost at most; without it costs are observed),
     `repeat: Repeat` (default "charged"), `name: str` (part of what a resume must match), `blocking: bool`
-    (False: a synchronous method returns at once and needs no thread; default True), and
+    (False: a synchronous method returns at once and needs no thread; default True), `strategy: Strategy` (in whose
+    grammar it proposes: a run with another is refused), and
     `begin(train: Sequence[Task]) -> None`, called once before the first effect with the only tasks the
     agent may learn from.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from agentdescent.artifact.strategy import KeyedRules, rule_key
+from agentdescent.artifact.strategy import AppendRules, KeyedRules, Strategy, rule_key
 from agentdescent.ports import Answer, Repeat, Task
 from agentdescent_adapters.llm import LLMAgent, Operators, Template
 from agentdescent_adapters.llm.operators import rules_of
@@ -37,10 +37,11 @@ def source_of(sample: int) -> Source:
 
 
 class MixedProposers:
-    """For `LLMAgent(model, proposer=MixedProposers(model, labels))`; for AppendRules. `model`: who describes."""
+    """For `LLMAgent(model, proposer=MixedProposers(model, labels))`. `model`: who describes."""
 
     blocking = False
     repeat: Repeat = "charged"
+    strategy: Strategy = AppendRules()
 
     def __init__(self, model: Model, labels: Sequence[str]) -> None:
         self._operators = Operators()

@@ -10,8 +10,12 @@ import pytest
 
 from agentdescent import (
     Answer,
+    AppendRules,
     CallFailed,
     EvolutionResult,
+    KeyedRules,
+    RunError,
+    SingleSlot,
     Task,
     Usage,
     UsageError,
@@ -104,3 +108,43 @@ def test_what_goes_with_workers_is_not_asked_of_what_is_no_number() -> None:
     options: Any = {"asynchronous": True, "n_workers": "4", "max_calls": 100}
     with pytest.raises(UsageError, match="n_workers"):
         evolve(TASKS, Right(), run=lambda *_: "x", propose=lambda *_: None, **options)
+
+
+def test_the_error_of_proposals_that_fail_is_in_the_message_that_none_reported_its_tokens() -> None:
+    def propose(rendered: str, task: Task, output: str, score: float) -> str:
+        raise RuntimeError("no such prompt template")
+
+    tasks = [Task(f"t{n}", "?") for n in range(12)]
+    with pytest.raises(RunError) as caught:
+        evolve(
+            tasks,
+            lambda task, output: 0.5,
+            run=lambda rendered, task: Answer("a", Usage(10, 1)),
+            propose=propose,
+            max_tokens=100_000,
+            n_workers=1,
+        )
+    assert "no call reported its tokens" in str(caught.value)
+    assert "the last call that failed: RuntimeError: no such prompt template" in str(caught.value)
+
+
+def test_an_agent_that_proposes_in_another_grammar_is_refused_before_anything_is_spent() -> None:
+    class Agent:
+        name = "mine"
+        calls = 0
+        strategy = KeyedRules(("tone",))
+
+        def solve(self, rendered: str, task: Task) -> str:
+            self.calls += 1
+            return "a"
+
+        def propose(self, rendered: str, task: Task, output: str, score: float) -> str | None:
+            return None
+
+    agent, tasks = Agent(), [Task(f"t{n}", "?") for n in range(12)]
+    for strategy in (AppendRules(), SingleSlot(), KeyedRules(("tone", "facts"))):
+        with pytest.raises(UsageError, match=r"mine proposes for KeyedRules.*tone.*give both the same"):
+            evolve(tasks, lambda task, output: 0.5, agent=agent, strategy=strategy, rounds=1)
+    assert agent.calls == 0
+    evolve(tasks, lambda task, output: 0.5, agent=agent, strategy=KeyedRules(("tone",), max_ops=2), rounds=1)
+    assert agent.calls > 0

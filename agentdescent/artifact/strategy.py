@@ -70,6 +70,11 @@ Strategy: TypeAlias = AppendRules | SingleSlot | KeyedRules | Components
 _TEXTS: TypeAlias = dict[str, str]
 
 
+def grammar(strategy: Strategy) -> tuple[object, ...]:
+    """What its replies are written in: strategies with an equal one take each other's replies."""
+    return type(strategy), strategy.categories if isinstance(strategy, KeyedRules) else ()
+
+
 def normalise(text: str) -> str:
     """One rule on one line: runs of white space become one space."""
     return " ".join(text.split())

@@ -41,7 +41,7 @@ class Governor(Record, frozen=True):
     """`largest_*`: the largest cost seen of a kind of effect (observed ceilings). `reported`: effects whose usage was
     stated. `silent_solve`, `silent_propose`: effects of a kind that did not state it. `unpriced`: effects that stated
     it, and whose cost nobody knows all the same. `crossings`: reservations crossed. `hits`: answers out of a cache of
-    responses.
+    responses. `cached`: effects that were all out of it, which say of no port whether it states its usage.
     """
 
     caps: Caps
@@ -60,6 +60,7 @@ class Governor(Record, frozen=True):
     crossings: int = 0
     overrun: bool = False
     hits: int = 0
+    cached: int = 0
 
 
 def fits(governor: Governor, amount: Amount) -> bool:
@@ -191,15 +192,16 @@ def settle(
         total = add(total, judged)
     after = replace(governor, due=due, spent=add(governor.spent, total), ledger=ledger, reported=governor.reported + 1)
     hits = usage.hits + (0 if scoring is None else scoring.hits)
+    cached = hits > 0 and not total.calls
     if hits:
-        after = replace(after, hits=after.hits + hits)
-    if terms.prices is None and usage.cost is None and governor.caps.cost is not None:
+        after = replace(after, hits=after.hits + hits, cached=after.cached + cached)
+    if terms.prices is None and usage.cost is None and governor.caps.cost is not None and not cached:
         after = replace(after, unpriced=after.unpriced + 1)
     if terms.strict:
         declared = total if terms.prices is not None else replace(total, cost=0)
         return replace(after, overrun=True) if exceeds(declared, reserved) else after
     first = alone(governor, kind)
-    return _observe(after, kind, reserved, total, first=first, teaches=not ((first and failed) or hits))
+    return _observe(after, kind, reserved, total, first=first, teaches=not (first and (failed or hits)))
 
 
 def abandon(governor: Governor, kind: Kind, purpose: Purpose, reserved: Amount, *, started: bool) -> Governor:
@@ -233,13 +235,17 @@ def untold(governor: Governor, limit: int) -> Literal["tokens", "cost"] | None:
     kind whose ceiling is observed, none of the first of that kind); cost, when it can be computed for none of them."""
     caps = governor.caps
     if caps.tokens is not None:
-        if not governor.reported and governor.silent_solve + governor.silent_propose >= limit:
+        if governor.reported == governor.cached and governor.silent_solve + governor.silent_propose >= limit:
             return "tokens"
         if alone(governor, "solve") and governor.silent_solve >= limit:
             return "tokens"
         if alone(governor, "propose") and governor.silent_propose >= limit:
             return "tokens"
-    if caps.cost is not None and governor.unpriced >= limit and governor.unpriced == governor.reported:
+    if (
+        caps.cost is not None
+        and governor.unpriced >= limit
+        and governor.unpriced == governor.reported - governor.cached
+    ):
         return "cost"
     return None
 

@@ -100,7 +100,10 @@ def _report(state: State, event: RolledOut | Proposed | Failed) -> State:
     if not isinstance(event, Failed):
         what = untold(state.governor, UNREPORTED_LIMIT)
         if what is not None:
-            health = replace(health, fatal=health.fatal or (_TOKENS_UNTOLD if what == "tokens" else _COST_UNTOLD))
+            why = _COST_UNTOLD
+            if what == "tokens":  # which a call that failed may not have had to report
+                why = f"{_TOKENS_UNTOLD}; the last call that failed: {health.last}" if health.last else _TOKENS_UNTOLD
+            health = replace(health, fatal=health.fatal or why)
     return state if health is state.health else replace(state, health=health)
 
 

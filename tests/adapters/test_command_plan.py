@@ -228,6 +228,11 @@ def test_a_counter_makes_the_bound_of_a_prompt_smaller() -> None:
     counted = make_agent(RunConfig(agent="openai", model="m", base_url=LOCAL, counter="llama"), demo_tasks())
     assert isinstance(counted, LLMAgent)
     assert counted.tariff.solve.bytes_per_token == 2
+    exact = make_agent(RunConfig(agent="openai", model="gpt-5-mini", counter="openai"), demo_tasks(), asked=False)
+    assert isinstance(exact, LLMAgent)
+    assert exact.tariff.solve.bytes_per_token == 2
+    with pytest.raises(UsageError, match=r"no encoding is known for 'small'.*o200k_base"):
+        make_agent(RunConfig(agent="openai", model="small", base_url=LOCAL, counter="openai"), demo_tasks())
 
 
 @pytest.mark.parametrize("scorer", ["exact", "contains", "number", "regex", "choice"])

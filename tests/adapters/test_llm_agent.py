@@ -10,9 +10,11 @@ import pytest
 
 from agentdescent import (
     Answer,
+    AppendRules,
     CallBudget,
     CallFailed,
     EvolutionResult,
+    KeyedRules,
     MemoryLog,
     RunError,
     SingleSlot,
@@ -264,3 +266,20 @@ def test_an_agent_of_a_blocking_model_can_be_sent_to_another_process() -> None:
     again.begin(TASKS)
     assert again.solve("know topic1", TASKS[1]).value == "topic1"
     assert isinstance(again.propose("", TASKS[1], "dunno", 0.0, 1).value, str)
+
+
+def test_the_strategy_of_an_agent_is_that_of_the_run() -> None:
+    model = Scripted()
+    keyed = KeyedRules(("tone",))
+    for agent, strategy in (
+        (LLMAgent(model), SingleSlot()),
+        (LLMAgent(model, strategy=SingleSlot()), AppendRules()),
+        (LLMAgent(model, proposer=Operators(strategy=SingleSlot())), AppendRules()),
+        (LLMAgent(model, proposer=lambda rendered, task, output, score: "x", strategy=keyed), AppendRules()),
+    ):
+        with pytest.raises(UsageError, match=r"strategy is .*proposes for .*give both the same"):
+            run(agent, strategy=strategy)
+    with pytest.raises(UsageError, match=r"strategy is SingleSlot.*operators.*proposes for AppendRules"):
+        LLMAgent(model, proposer=Operators(), strategy=SingleSlot())
+    assert model.asked == []
+    assert LLMAgent(model, proposer=lambda rendered, task, output, score: "x").strategy is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -15,11 +16,12 @@ from agentdescent.artifact.strategy import AppendRules, KeyedRules, SingleSlot, 
 from agentdescent.budget.tariff import Rate
 from agentdescent_adapters.llm import schemas
 from agentdescent_adapters.llm.proposing import Proposing, keyed, numbered, read_proposal
-from agentdescent_adapters.llm.replies import declines, unfenced, without_reasoning
+from agentdescent_adapters.llm.replies import declines
 from agentdescent_adapters.llm.schemas import choice_schema, encoded, proposal_schema
 from agentdescent_adapters.llm.solving import Solving, read_solution
 from agentdescent_adapters.llm.templates import PROPOSE, SOLVE
 from agentdescent_adapters.providers.model import Finish, Reply, Terms
+from agentdescent_adapters.providers.wrapping import unfenced, without_reasoning
 
 USED = Usage(prompt=11, completion=7)
 TERMS = Terms(64)
@@ -258,3 +260,26 @@ def test_a_value_is_of_the_schema_that_allows_it_alone(value: object) -> None:
     assert schemas.decoded(msgspec.json.encode(value).decode(), schema) == value
     with pytest.raises(ValueError, match="not the value"):
         schemas.decoded('{"other": 1}', schema)
+
+
+@pytest.mark.parametrize(
+    "text", ["```\n" + " " * 400_000 + "a", "```\n" + "``` " * 100_000, "~~~\n" + "\t\n" * 200_000]
+)
+def test_a_long_text_that_is_no_fence_is_read_at_once(text: str) -> None:
+    began = time.process_time()
+    assert unfenced(text) == text
+    assert without_reasoning("<think></think>" * 100_000 + "a") == "a"
+    assert time.process_time() - began < 2.0
+
+
+def test_a_fence_may_end_in_more_than_it_began_with() -> None:
+    assert unfenced("```json\n{}\n`````") == "{}"
+
+
+def test_choices_that_differ_in_case_alone_are_told_apart() -> None:
+    labels = ("US", "us", "them")
+    asked = Solving(SOLVE, TERMS, Rate(), encoded(choice_schema(labels), "choices"), labels)
+    for said in ("us", " US\n", '{"answer": "us"}'):
+        assert read_solution(asked, Reply(said, "stop", None)).value == said.strip().removeprefix('{"answer": "').strip(
+            '"}'
+        )

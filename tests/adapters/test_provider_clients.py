@@ -6,7 +6,9 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -207,3 +209,36 @@ def test_no_package_is_imported_for_a_client(make: str, package: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()", package
+
+
+@contextmanager
+def pinging() -> Iterator[str]:
+    """A server that never ends its one answer, and never is silent."""
+    ended = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        with suppress(OSError), listening.accept()[0] as connection:
+            connection.sendall(stream([]).pieces[0])
+            while not ended.wait(0.2):
+                connection.sendall(b": ping\n\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, args=(listening,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            ended.set()
+
+
+def test_a_call_that_is_given_up_does_not_hold_up_the_end_of_the_process() -> None:
+    with pinging() as url:
+        code = (
+            "import asyncio, openai\n"
+            "from agentdescent.ports import CallFailed\n"
+            "from agentdescent_adapters.providers import Request, from_openai\n"
+            f"client = openai.OpenAI(base_url='{url}', api_key='k')\n"
+            "try: asyncio.run(from_openai(client, 'm', stream=True, timeout=1).complete(Request('a')))\n"
+            "except CallFailed as failed: print(failed.kind)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "timeout"

@@ -166,6 +166,13 @@ def test_answers_that_are_none_cost_what_they_say(text: str, finish: str | None,
     assert (caught.value.kind, caught.value.usage) == (kind, Usage(10, 5))
 
 
+@pytest.mark.parametrize("text", ['```json\n{"label": "a"}\n```', '<think>"</think>\n{"label": "a"}'])
+def test_json_may_be_wrapped_as_any_answer_may(text: str) -> None:
+    assert OpenAIFormat().decode(openai_answer(text), ASKED).text == text
+    with pytest.raises(CallFailed, match="JSON was asked for"):
+        OpenAIFormat().decode(openai_answer(text.partition("{")[0]), ASKED)
+
+
 def test_json_that_was_cut_at_its_ceiling_is_a_reply_that_says_so() -> None:
     assert OpenAIFormat().decode(openai_answer('{"la', finish="length"), ASKED) == Reply('{"la', "length", Usage(10, 5))
     assert AnthropicFormat().decode(anthropic_answer('{"a": 1}'), ASKED).text == '{"a": 1}'

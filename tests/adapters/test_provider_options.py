@@ -8,9 +8,11 @@ import sys
 from typing import Any
 
 import pytest
+from openai import OpenAI
 
 from agentdescent.errors import UsageError
-from agentdescent_adapters.providers import Reply, Request, claude, openai_compatible
+from agentdescent.ports import CallFailed
+from agentdescent_adapters.providers import Price, Reply, Request, claude, from_openai, openai_compatible, settings
 from agentdescent_adapters.providers.pools import proxy_for
 from bench.scripted_server import ScriptedServer, anthropic_answer, openai_answer, whole
 
@@ -34,7 +36,23 @@ def ask(url: str, **options: Any) -> Reply:
         ({"bytes_per_token": 4}, "counter="),
         ({"bytes_per_token": 0}, "bytes_per_token"),
         ({"overhead": -1}, "overhead"),
+        ({"base_url": "http://host:99999/v1"}, "base_url is no address"),
+        ({"base_url": "http://[::1/v1"}, "base_url is no address"),
+        ({"base_url": f"https://{'a' * 100}.com/v1"}, "base_url is no address"),
+        ({"base_url": "https://host/v 1"}, "base_url is"),
+        ({"base_url": "https://host/v1\n"}, "base_url is"),
+        ({"base_url": None}, "base_url is"),
+        ({"base_url": "https://host/v1?version=1"}, "base_url holds"),
         ({"extra": {"x": object()}}, "extra"),
+        ({"extra": "text"}, "extra"),
+        ({"extra": {"max_tokens": 99}}, "'max_tokens'.*ceiling="),
+        ({"extra": {"max_completion_tokens": 99}}, "'max_completion_tokens'.*ceiling="),
+        ({"extra": {"n": 4}}, "'n'.*paid for"),
+        ({"extra": {"stream": True}}, "'stream'.*stream="),
+        ({"counter": 5}, "counter"),
+        ({"prices": 5}, "prices"),
+        ({"prices": Price(1.0, 1.0, cached=2.0)}, "price cached"),
+        ({"api_key": 5}, "api_key"),
         ({"ceiling_field": "tokens"}, "max_completion_tokens"),
         ({"api_key": "k\nx"}, "key"),
         ({"api_key": "clé"}, "key"),
@@ -92,6 +110,57 @@ def test_proxies_of_the_environment_are_used_but_not_for_this_machine(monkeypatc
     assert proxy_for("http://api.example/v1") is None
     monkeypatch.setenv("no_proxy", "api.example")
     assert proxy_for("https://api.example/v1") is None
+
+
+@pytest.mark.parametrize(("proxy", "said"), [("socks5://127.0.0.1:9", "socksio"), ("ftp://127.0.0.1:9", "ftp")])
+def test_a_proxy_that_cannot_be_used_is_said_before_anything_is_sent(
+    monkeypatch: pytest.MonkeyPatch, proxy: str, said: str
+) -> None:
+    for name in ("no_proxy", "NO_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(UsageError, match=f"{said}.*no_proxy"):
+        openai_compatible("m", api_key="k")
+    monkeypatch.setenv("ALL_PROXY", "proxy.example:3128")
+    assert proxy_for("https://api.example/v1") == "http://proxy.example:3128"
+    openai_compatible("m", api_key="k")
+
+
+def test_no_message_holds_a_password() -> None:
+    for url in ("https://me:secret-1@host/v1", "https://me:secret-1@[::1/v1", "https://me:secret-1@host:99999"):
+        with pytest.raises(UsageError, match="leave them out") as caught:
+            openai_compatible("m", base_url=url, api_key="k")
+        assert "secret" not in str(caught.value)
+
+
+def test_a_key_that_a_server_repeats_is_in_no_message() -> None:
+    key = "sk-very-secret"
+    with ScriptedServer(whole({"error": {"message": f"{key} is wrong"}}, 401)) as server:
+        url = server.url.replace("//", f"//me:{key}@") + "/v1"
+        with OpenAI(base_url=url, api_key=key) as client:
+            for one in (openai_compatible("m", base_url=server.url, api_key=key), from_openai(client, "m")):
+                with pytest.raises(CallFailed, match=r"\.\.\. is wrong") as caught:
+                    asyncio.run(one.complete(Request("a")))
+                assert key not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1", "https://api.openai.com/v1/", "https://api.openai.com"])
+def test_the_ceiling_is_sent_to_openai_in_the_field_that_it_wants(url: str) -> None:
+    with ScriptedServer(whole(openai_answer())) as server:
+        ask(server.url)
+        assert server.received[0].fields["max_tokens"] == 1024
+    assert settings.ceiling_field_at(url) == "max_completion_tokens"
+    assert settings.ceiling_field_at("https://api.openai.com.example/v1") == "max_tokens"
+
+
+def test_further_fields_and_a_schema_go_together() -> None:
+    extra = {"output_config": {"effort": "low"}, "service_tier": "auto"}
+    schema = b'{"type":"object"}'
+    with ScriptedServer(whole(anthropic_answer("{}"))) as server:
+        asyncio.run(claude("m", base_url=server.url, extra=extra).complete(Request("a", schema=schema)))
+        sent = server.received[0].fields
+    assert sent["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": {"type": "object"}}}
+    assert (sent["service_tier"], server.received[0].body.count(b"output_config")) == ("auto", 1)
 
 
 def test_a_call_goes_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,3 +102,10 @@ def test_a_cap_in_dollars_needs_a_price() -> None:
             tariff=Tariff(rate, rate),
             max_cost=1.0,
         )
+
+
+def test_an_older_model_that_costs_more_has_no_price_by_its_name() -> None:
+    assert price_of("gpt-4o-2024-08-06", TABLE) == TABLE["gpt-4o"]
+    assert price_of("openai/gpt-4o-2024-05-13", TABLE) is None
+    own = {"gpt-4o-2024-05-13": Price(5.0, 15.0)}
+    assert price_of("openai/gpt-4o-2024-05-13", own) == Price(5.0, 15.0)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -166,3 +169,30 @@ def test_a_count_that_fails_costs_nothing(answer: Answer, kind: str, after: floa
     assert (caught.value.kind, caught.value.retry_after) == (kind, after)
     assert caught.value.usage is not None
     assert caught.value.usage.tokens == 0
+
+
+@pytest.mark.parametrize("answer", [ValueError("no"), 1.5, None, -1])
+def test_a_counter_that_fails_costs_nothing(answer: object) -> None:
+    def count(text: str) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with (
+        ScriptedServer(whole(openai_answer())) as server,
+        pytest.raises(CallFailed, match="the counter failed") as caught,
+    ):
+        asyncio.run(openai_compatible("m", base_url=server.url, counter=count).complete(Request("a", prompt_limit=99)))
+    assert (caught.value.kind, caught.value.usage, server.received) == ("provider", Usage(calls=0), [])
+
+
+@pytest.mark.parametrize("name", ["gpt-5-mini", "gpt-4o-2024-08-06", "o4-mini"])
+def test_models_that_the_package_does_not_know_share_an_encoding(name: str) -> None:
+    text = "The encoding of 北京 is that of newer models."
+    assert bpe_counter(name)(text) == BPE(text)
+
+
+def test_no_warning_of_the_package_is_an_error_of_ours() -> None:
+    code = "from agentdescent_adapters.providers import bpe_counter; print(bpe_counter('gpt-4o')('hello world'))"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2"

@@ -21,7 +21,7 @@ from agentdescent import CallFailed, EvolutionResult, MemoryLog, Usage, UsageErr
 from agentdescent.engine.event import RolledOut
 from agentdescent_adapters.llm import LLMAgent
 from agentdescent_adapters.llm.schemas import choice_schema, encoded
-from agentdescent_adapters.providers.cache import cached, connect
+from agentdescent_adapters.providers.cache import Store, cached, connect
 from agentdescent_adapters.providers.model import Model, Reply, Request
 from tests.adapters.scripted import TASKS, BlockingScripted, Right, Scripted
 
@@ -247,3 +247,16 @@ def test_a_run_is_resumed_with_the_cache_and_pays_only_for_what_is_new(path: Pat
     assert resumed.spend.total.tokens == plain.billed < whole.spend.total.tokens
     assert resumed.state.governor.hits > 0
     assert (resumed.rendered, resumed.final) == (whole.rendered, whole.final)
+
+
+def test_a_child_that_cannot_open_the_file_asks_without_it(path: Path) -> None:
+    """Where a fork has copied the connection, the child opens one of its own."""
+    store = Store(path)
+    store._process = -1
+    for one in list(path.parent.iterdir()):
+        one.rename(one.with_name(f"moved-{one.name}"))
+    path.mkdir()
+    with pytest.warns(RuntimeWarning, match="was not read"):
+        assert store.get(b"key") is None
+    with pytest.warns(RuntimeWarning, match="not kept"):
+        store.put(b"key", Reply("a", "stop", None))

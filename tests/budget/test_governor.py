@@ -307,3 +307,26 @@ def test_an_answer_out_of_a_cache_costs_nothing_and_teaches_an_observed_ceiling_
     assert reservation(asked, "solve", 10).tokens == 68
     scored = settle(asked, "solve", "gate", NOTHING, Usage(calls=0, hits=1), Usage(calls=0, hits=1))
     assert (scored.hits, reservation(scored, "solve", 10).tokens) == (3, 68)
+
+
+def test_an_answer_that_is_half_out_of_a_cache_raises_a_bound_that_it_crosses() -> None:
+    asked = settle(OBSERVED, "solve", "gate", NOTHING, Usage(30, 4), Usage(0, 6))
+    assert reservation(asked, "solve", 10).tokens == 80
+    crossed = settle(asked, "solve", "gate", Amount(tokens=80), Usage(calls=0, hits=1), Usage(90, 10))
+    assert (crossed.crossings, reservation(crossed, "solve", 10).tokens) == (1, 200)
+
+
+def test_answers_out_of_a_cache_hide_from_no_cap_that_a_port_says_nothing() -> None:
+    hit = Usage(calls=0, hits=1)
+    priced = replace(OBSERVED, caps=Caps(cost=10**9))
+    for _ in range(4):
+        priced = settle(priced, "solve", "gate", NOTHING, hit)
+    assert (priced.unpriced, priced.cached, untold(priced, 3)) == (0, 4, None)
+    for _ in range(3):
+        priced = settle(priced, "solve", "gate", NOTHING, Usage(30, 4))
+    assert untold(priced, 3) == "cost"
+    strict = Governor(Caps(tokens=10**6), Tariff(Rate(strict=True), Rate(strict=True)))
+    for usage in (hit, hit, hit, None, None):
+        strict = settle(strict, "solve", "gate", NOTHING, usage)
+    assert untold(strict, 3) is None
+    assert untold(settle(strict, "solve", "gate", NOTHING, None), 3) == "tokens"

@@ -36,7 +36,6 @@ OF_MODELS = (
 """What means nothing to an agent that is no model."""
 SEPARATOR = "---"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def make_agent(config: RunConfig, tasks: Sequence[Task], *, asked: bool = True) -> object:
@@ -84,7 +83,9 @@ def _labels(tasks: Sequence[Task]) -> list[str]:
 
 
 def _is_local(url: str | None) -> bool:
-    return url is not None and urlsplit(url).hostname in _LOCAL
+    from agentdescent_adapters.providers.pools import LOCAL
+
+    return url is not None and urlsplit(url).hostname in LOCAL
 
 
 def _of_model(config: RunConfig, tasks: Sequence[Task], *, asked: bool) -> object:
@@ -116,11 +117,14 @@ def _of_model(config: RunConfig, tasks: Sequence[Task], *, asked: bool) -> objec
 
 def _check(config: RunConfig, *, asked: bool) -> None:
     """What must never be written to a run directory, and what cannot be."""
+    from agentdescent_adapters.providers.settings import url_of
+
     if config.model is None:
         raise UsageError(f"agent is {config.agent!r}, and no model is named: set model, as the provider calls it")
     if config.api_key_env is not None and not _VARIABLE.fullmatch(config.api_key_env):
         raise UsageError("api_key_env is not the name of a variable: put the key into one, and its name here")
-    _check_url(config.base_url)
+    if config.base_url is not None:
+        url_of(config.base_url, "/")  # it is written to the run directory, and into messages
     variable = missing_key(config)
     if asked and variable is not None:
         raise UsageError(f"no key: the variable {variable} is not set; set it, or name another with api_key_env")
@@ -128,20 +132,6 @@ def _check(config: RunConfig, *, asked: bool) -> None:
         ceiling = getattr(config, name)
         if ceiling is not None and ceiling < 1:
             raise UsageError(f"{name} is {ceiling}: it must be at least 1 completion token")
-
-
-def _check_url(given: str | None) -> None:
-    """It is written to the run directory, and into messages."""
-    if given is None:
-        return
-    try:
-        url = urlsplit(given)
-    except ValueError as error:
-        raise UsageError(f"base_url is no address ({error}): give one like https://host/v1") from error
-    if url.username or url.password or url.query:
-        raise UsageError("base_url holds a user, a password or a query: leave them out; api_key_env names the key")
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise UsageError(f"base_url is {given!r}: give one like https://host/v1")
 
 
 def _model(config: RunConfig, *, asked: bool) -> Model:
@@ -200,8 +190,7 @@ def _counter(config: RunConfig, variable: str, key: str | None) -> Counter | Non
         case "none":
             return None
         case "openai":
-            counted = bpe_counter(config.model or "")
-            return lambda text: counted(text)
+            return bpe_counter(config.model or "")
         case "llama":
             if config.base_url is None:
                 raise UsageError("counter is 'llama', and there is no base_url: give the address of llama.cpp's server")

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from agentdescent.artifact.diff import digest
-from agentdescent.artifact.strategy import AppendRules, Strategy
+from agentdescent.artifact.strategy import AppendRules, Strategy, grammar
 from agentdescent.budget.tariff import Rate, Tariff
 from agentdescent.errors import UsageError
 from agentdescent.ports import Repeat, Task
@@ -55,7 +55,8 @@ class LLMAgent:
 
     `proposer`: who proposes instead: another Model, an object with a `propose` method (such as Operators) or a function
     `(rendered, task, output, score[, sample])`; the last two are taken to cost nothing unless they have a `tariff`.
-    `strategy`: that of the run; it says in which grammar replies are asked for. `solve`, `propose`: templates [the
+    `strategy`: that of the run, which is refused with another; it says in which grammar replies are asked for
+    [AppendRules(), or that of the proposer]. `solve`, `propose`: templates [the
     defaults of `templates`]. `choices`: the only answers, asked for by a JSON schema and read back. `answer_schema`,
     `proposal_schema`: JSON schemas of replies (see schemas.proposal_schema for the fields of a proposal). `partial`:
     whether a solution that was cut off is scored [True], or has failed. `solve_ceiling`, `propose_ceiling`: completion
@@ -96,6 +97,7 @@ class LLMAgent:
         else:
             _check_unused(propose, proposal_schema, propose_ceiling)
             plan, change = None, _without_model(proposer, output_limit)
+        self.strategy: Strategy | None = _strategy(proposer, strategy) if plan is None else plan.strategy
         self.solving: Solving = part
         self.proposing: Proposing | None = plan
         self.solve = (
@@ -174,6 +176,16 @@ def _without_model(proposer: object, output_limit: int) -> Changes:
     blocking = bool(getattr(proposer, "blocking", True))
     propose, limit = _propose_without(proposer), own.output_limit
     return Changes(propose, own.propose, limit, repeat, blocking, name_of(proposer), (limit,))
+
+
+def _strategy(proposer: object, given: Strategy | None) -> Strategy | None:
+    """In whose grammar somebody else proposes; None where nobody says so."""
+    own = getattr(proposer, "strategy", None)
+    if not isinstance(own, Strategy):
+        return given
+    if given is not None and grammar(given) != grammar(own):
+        raise UsageError(f"strategy is {given}, and {name_of(proposer)} proposes for {own}: give both the same")
+    return own
 
 
 def _propose_without(proposer: object) -> Callable[..., Any]:

@@ -62,12 +62,12 @@ class Operators:
     def __init__(self, *, strategy: Strategy | None = None, words: int = WORDS) -> None:
         if type(words) is not int or words < 1:
             raise UsageError(f"words is {words!r}: a description needs at least 1")
-        self._strategy = strategy or AppendRules()
+        self.strategy: Strategy = strategy or AppendRules()
         self._words = words
         self._evidence: Evidence | None = None
         self._shown: dict[int, str] = {}
         self._telling: dict[str, list[str]] = {}
-        kept = digest(msgspec.json.encode(self._strategy))[:8]
+        kept = digest(msgspec.json.encode(self.strategy))[:8]
         self.name = f"operators-{_VERSION} words={words} {kept}"
 
     def begin(self, train: Sequence[Task]) -> None:
@@ -138,7 +138,7 @@ class Operators:
                 yield Change("", rule, 1)
 
     def _reply(self, rendered: str, change: Change) -> str:
-        if isinstance(self._strategy, SingleSlot):
+        if isinstance(self.strategy, SingleSlot):
             return edited(rendered, change)
         if not change.old:
             return f"add: {change.new}"

@@ -48,7 +48,8 @@ def read_solution(solving: Solving, reply: Reply) -> Answer:
     a wrong one: a model that no schema constrains may write what it likes.
     """
     text = text_of(reply, partial=solving.partial and solving.schema is None)
-    chosen = next((one for one in solving.choices if _plain(one) == _plain(text)), None)
+    alike = [one for one in solving.choices if _plain(one) == _plain(text)]
+    chosen = next((one for one in alike if one == text.strip()), next(iter(alike), None))
     if chosen is not None:
         return Answer(chosen, reply.usage)
     if solving.schema is None or (solving.choices and not text.lstrip().startswith("{")):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from agentdescent.ports import Repeat
+from agentdescent.budget.tariff import Prices
+from agentdescent.ports import CallFailed, Repeat
 from agentdescent_adapters.providers.events import Events
 from agentdescent_adapters.providers.failures import TurnedAway
 from agentdescent_adapters.providers.model import Reply, Request, Terms
-from agentdescent_adapters.providers.settings import name_of
+from agentdescent_adapters.providers.prices import Price
+from agentdescent_adapters.providers.settings import name_of, terms_of
 from agentdescent_adapters.providers.tokens import Counter, Gauge
 from agentdescent_adapters.providers.waiting import Waits
 from agentdescent_adapters.providers.wire import Format, Parameters
@@ -72,9 +74,38 @@ class AskedModel:
             for event in events.feed(piece):
                 reading.feed(event)
 
-        whole = await self._line.stream(body, feed)
+        try:
+            whole = await self._line.stream(body, feed)
+        except CallFailed:
+            if not reading.ended:
+                raise
+            whole = None  # all was said before the connection broke, or was silent
         if whole is not None:
             return self._wire.decode(whole, request)
         for event in events.end():
             reading.feed(event)
         return reading.reply(request)
+
+
+def model_of(
+    wire: Format,
+    parameters: Parameters,
+    line: Line,
+    *,
+    stream: bool,
+    overhead: int,
+    counter: Counter | None,
+    bytes_per_token: int | None,
+    prices: Prices | Price | Mapping[str, Price] | None,
+    strict: bool,
+) -> AskedModel:
+    """What every constructor of a model comes to. Raises UsageError for a bound that nothing keeps."""
+    terms = terms_of(
+        parameters,
+        overhead=overhead,
+        bytes_per_token=bytes_per_token,
+        counter=counter,
+        prices=prices,
+        strict=strict,
+    )
+    return AskedModel(wire, parameters, terms, line, counter=counter, stream=stream)

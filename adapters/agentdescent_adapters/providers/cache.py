@@ -71,7 +71,7 @@ class Store:
         try:
             with self._lock:
                 found = self._own().execute("SELECT digest, reply FROM replies WHERE key = ?", (key,)).fetchone()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UsageError) as error:
             self._warn(error)
             return None
         if found is None or not all(isinstance(part, bytes) for part in found) or _digest(found[1]) != found[0]:
@@ -88,7 +88,7 @@ class Store:
         try:
             with self._lock:
                 self._own().execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (key, _digest(data), data))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UsageError) as error:
             self._warn(error)
 
     def _own(self) -> sqlite3.Connection:
@@ -98,7 +98,7 @@ class Store:
             self._process, self._connection = os.getpid(), connect(self.path)
         return self._connection
 
-    def _warn(self, error: sqlite3.Error) -> None:
+    def _warn(self, error: Exception) -> None:
         warnings.warn(f"{self.path}: a cached reply was not read, or not kept: {error}", RuntimeWarning, stacklevel=3)
 
 

@@ -24,7 +24,7 @@ def _errors(slow: type[Exception], broken: type[Exception]) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise slow(str(error)) from error
+        raise (slow if error.errno is None else broken)(str(error)) from error
     except (OSError, ssl.SSLError) as error:
         raise broken(str(error)) from error
 

@@ -19,13 +19,11 @@ class Events:
             line = line.removesuffix(b"\r")
             if line.startswith(b"data:"):
                 self._data.append(line[5:].removeprefix(b" "))
-            elif not line and self._data:
-                yield self._take()
+            elif not line:
+                data, self._data = b"\n".join(self._data), []
+                if data:  # one without any says that the connection is alive
+                    yield data
 
     def end(self) -> Iterator[bytes]:
         """What came last, where the final empty line is missing."""
         yield from self.feed(b"\n\n")
-
-    def _take(self) -> bytes:
-        data, self._data = b"\n".join(self._data), []
-        return data

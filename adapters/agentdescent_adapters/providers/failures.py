@@ -32,6 +32,8 @@ _OVERFLOW_WORDS = (
 _FILTERED = ("content_filter", "content_policy_violation", "moderation_blocked")
 _UNPAID = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 _QUOTED = 300
+_TELLING = 8
+"""Characters of a key at least: what is shorter is a placeholder, and may be part of any word."""
 
 
 class TurnedAway(Exception):
@@ -47,11 +49,17 @@ class TurnedAway(Exception):
 
 
 class Place(NamedTuple):
-    """Where a model is asked, for messages. `key_env`: the environment variable with the key."""
+    """Where a model is asked, for messages. `key_env`: the environment variable with the key; `key`: what no message
+    may hold."""
 
     url: str
     model: str
     key_env: str
+    key: str = ""
+
+    def quoted(self, body: bytes) -> bytes:
+        """What a server says, without the key: some repeat it."""
+        return body.replace(self.key.encode(), b"...") if len(self.key) >= _TELLING else body
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -89,7 +97,7 @@ def problem_of(body: bytes) -> Problem:
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, place: Place) -> CallFailed | TurnedAway:
     """The failure that a status other than 2xx stands for. `headers` by lower-case name."""
-    problem = problem_of(body)
+    problem = problem_of(place.quoted(body))
     said = f"{place.url} answered {status}: {problem.message or 'no reason given'}"
     if _any(problem.codes, _UNPAID):
         return CallFailed("contract", f"{said} (add credit to the account, or use another key)", UNBILLED)

@@ -49,5 +49,6 @@ def llama_counter(
     """`base_url`: that of the model, with or without /v1. Raises UsageError."""
     url = url_of(base_url, "/v1/tokenize")
     timeouts = timeouts_of(timeout, min(timeout, 10.0), timeout)
-    headers = OpenAIFormat().headers(key_of(api_key, api_key_env, url))
-    return LlamaCounter(Transport(Place(url, "the tokenizer", api_key_env), "/tokenize", headers, timeouts))
+    key = key_of(api_key, api_key_env, url)
+    place = Place(url, "the tokenizer", api_key_env, key)
+    return LlamaCounter(Transport(place, "/tokenize", OpenAIFormat().headers(key), timeouts))

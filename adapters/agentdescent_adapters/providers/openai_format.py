@@ -85,7 +85,7 @@ class _Choice(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    choices: list[_Choice] = []
+    choices: list[_Choice] | None = None
     usage: msgspec.Raw = msgspec.Raw()
     error: msgspec.Raw = msgspec.Raw()
 
@@ -180,10 +180,11 @@ class _Reading:
         chunk = parsed(data, _Answer)
         if chunk is None:
             raise malformed("an event of the stream is no chunk of a chat completion")
-        if given(chunk.error) and not chunk.choices:
+        choices = chunk.choices or []
+        if given(chunk.error) and not choices:
             raise reported(data)
         self._usage = _usage(chunk.usage) or self._usage
-        for choice in chunk.choices[:1]:
+        for choice in choices[:1]:
             if choice.delta is not None:
                 self._texts.append(choice.delta.text)
             self._reason = choice.finish_reason or self._reason

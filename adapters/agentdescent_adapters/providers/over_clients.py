@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 from agentdescent.budget.tariff import Prices
 from agentdescent.errors import UsageError
 from agentdescent_adapters.providers.anthropic_format import AnthropicFormat
-from agentdescent_adapters.providers.asked import AskedModel, Line
+from agentdescent_adapters.providers.asked import AskedModel, Line, model_of
 from agentdescent_adapters.providers.failures import Place
 from agentdescent_adapters.providers.http import Timeouts
 from agentdescent_adapters.providers.openai_format import OpenAIFormat
 from agentdescent_adapters.providers.prices import Price
 from agentdescent_adapters.providers.sdk_lines import AsyncLine, AsyncResource, Failures, Resource, ThreadLine
-from agentdescent_adapters.providers.settings import CeilingField, parameters_of, terms_of, timeouts_of
+from agentdescent_adapters.providers.settings import CeilingField, parameters_of, public, timeouts_of
 from agentdescent_adapters.providers.tokens import Counter
 
 if TYPE_CHECKING:
@@ -59,20 +59,22 @@ def from_openai(
         ceiling_field=ceiling_field,
         extra=extra,
     )
-    terms = terms_of(
-        parameters,
-        overhead=overhead,
-        bytes_per_token=bytes_per_token,
-        counter=counter,
-        prices=prices,
-        strict=strict,
-    )
 
     def completions(quiet: object) -> object:
         return cast("OpenAI", quiet).chat.completions
 
     line = _line(client, model, timeout, "OPENAI_API_KEY", completions)
-    return AskedModel(OpenAIFormat(), parameters, terms, line, counter=counter, stream=stream)
+    return model_of(
+        OpenAIFormat(),
+        parameters,
+        line,
+        stream=stream,
+        overhead=overhead,
+        counter=counter,
+        bytes_per_token=bytes_per_token,
+        prices=prices,
+        strict=strict,
+    )
 
 
 def from_anthropic(
@@ -93,27 +95,29 @@ def from_anthropic(
     """A model behind your `anthropic` client, which is used without its retries; other arguments as of `claude`. An
     asynchronous client belongs to one event loop: give it to `async_evolve`. Raises UsageError."""
     parameters = parameters_of(model, ceiling=ceiling, temperature=temperature, extra=extra)
-    terms = terms_of(
-        parameters,
-        overhead=overhead,
-        bytes_per_token=bytes_per_token,
-        counter=counter,
-        prices=prices,
-        strict=strict,
-    )
 
     def messages(quiet: object) -> object:
         return cast("Anthropic", quiet).messages
 
     line = _line(client, model, timeout, "ANTHROPIC_API_KEY", messages)
-    return AskedModel(AnthropicFormat(), parameters, terms, line, counter=counter, stream=stream)
+    return model_of(
+        AnthropicFormat(),
+        parameters,
+        line,
+        stream=stream,
+        overhead=overhead,
+        counter=counter,
+        bytes_per_token=bytes_per_token,
+        prices=prices,
+        strict=strict,
+    )
 
 
 def _line(client: object, model: str, timeout: float, variable: str, resource: Callable[[object], object]) -> Line:
     timeouts_of(timeout, Timeouts().connect, Timeouts().stall)
     try:
         own = cast("_Client", client)
-        place = Place(str(own.base_url), model, variable)
+        place = Place(public(str(own.base_url)), model, variable, str(getattr(client, "api_key", None) or ""))
         calls = resource(own.with_options(max_retries=0, timeout=timeout))
     except AttributeError as error:
         raise UsageError(f"{type(client).__name__} is no client that can be asked for {model!r}: {error}") from error

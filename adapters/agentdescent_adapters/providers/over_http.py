@@ -8,16 +8,16 @@ from importlib.util import find_spec
 from agentdescent.budget.tariff import Prices
 from agentdescent.errors import UsageError
 from agentdescent_adapters.providers.anthropic_format import AnthropicFormat
-from agentdescent_adapters.providers.asked import AskedModel
+from agentdescent_adapters.providers.asked import AskedModel, model_of
 from agentdescent_adapters.providers.failures import Place
 from agentdescent_adapters.providers.http import Timeouts, Transport
 from agentdescent_adapters.providers.openai_format import OpenAIFormat
 from agentdescent_adapters.providers.prices import Price
 from agentdescent_adapters.providers.settings import (
     CeilingField,
+    ceiling_field_at,
     key_of,
     parameters_of,
-    terms_of,
     timeouts_of,
     url_of,
 )
@@ -64,20 +64,22 @@ def openai_compatible(
         ceiling=ceiling,
         temperature=temperature,
         seed=seed,
-        ceiling_field=ceiling_field or ("max_completion_tokens" if base_url == OPENAI_URL else "max_tokens"),
+        ceiling_field=ceiling_field or ceiling_field_at(url_of(base_url, OpenAIFormat.path)),
         extra=extra,
-    )
-    terms = terms_of(
-        parameters,
-        overhead=overhead,
-        bytes_per_token=bytes_per_token,
-        counter=counter,
-        prices=prices,
-        strict=strict,
     )
     timeouts = timeouts_of(timeout, connect_timeout, stall_timeout)
     transport = _transport(OpenAIFormat(), model, base_url, api_key, api_key_env, timeouts)
-    return AskedModel(OpenAIFormat(), parameters, terms, transport, counter=counter, stream=stream)
+    return model_of(
+        OpenAIFormat(),
+        parameters,
+        transport,
+        stream=stream,
+        overhead=overhead,
+        counter=counter,
+        bytes_per_token=bytes_per_token,
+        prices=prices,
+        strict=strict,
+    )
 
 
 def claude(
@@ -102,17 +104,19 @@ def claude(
     """A model behind Anthropic's messages; arguments as of `openai_compatible`. There is no seed, and recent models
     take no temperature: by default none is sent. Thinking counts towards the ceiling."""
     parameters = parameters_of(model, ceiling=ceiling, temperature=temperature, extra=extra)
-    terms = terms_of(
+    timeouts = timeouts_of(timeout, connect_timeout, stall_timeout)
+    transport = _transport(AnthropicFormat(), model, base_url, api_key, api_key_env, timeouts)
+    return model_of(
+        AnthropicFormat(),
         parameters,
+        transport,
+        stream=stream,
         overhead=overhead,
-        bytes_per_token=bytes_per_token,
         counter=counter,
+        bytes_per_token=bytes_per_token,
         prices=prices,
         strict=strict,
     )
-    timeouts = timeouts_of(timeout, connect_timeout, stall_timeout)
-    transport = _transport(AnthropicFormat(), model, base_url, api_key, api_key_env, timeouts)
-    return AskedModel(AnthropicFormat(), parameters, terms, transport, counter=counter, stream=stream)
 
 
 def _transport(
@@ -122,4 +126,4 @@ def _transport(
         raise UsageError("models over HTTP need the package httpx2: install agentdescent[providers]")
     url = url_of(base_url, wire.path)
     key = key_of(api_key, variable, url)
-    return Transport(Place(url, model, variable), wire.path, wire.headers(key), timeouts)
+    return Transport(Place(url, model, variable, key), wire.path, wire.headers(key), timeouts)

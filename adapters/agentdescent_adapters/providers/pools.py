@@ -12,9 +12,12 @@ import weakref
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+from agentdescent.errors import UsageError
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,6 +31,8 @@ class Pools:
     """Those to one address."""
 
     def __init__(self, url: str) -> None:
+        """Raises UsageError for a proxy that cannot be used."""
+        _check_proxy(proxy_for(url))
         self._url = url
         self._kept: _Kept = {}
         weakref.finalize(self, _release, self._kept).atexit = False
@@ -90,10 +95,20 @@ def _transport(url: str) -> httpx2.AsyncBaseTransport:
     return Pool(_ssl_context(url.startswith("https:")))
 
 
+def _check_proxy(proxy: str | None) -> None:
+    scheme = "" if proxy is None else urlsplit(proxy).scheme
+    if scheme.startswith("socks") and find_spec("socksio") is None:
+        raise UsageError(f"the environment names a proxy of {scheme}: install socksio, or set no_proxy")
+    if proxy is not None and scheme not in ("http", "https", "socks5", "socks5h"):
+        raise UsageError(f"the environment names a proxy of {scheme}: name one of http, or set no_proxy")
+
+
 def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for this address; never one for this machine."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    return proxy if proxy and host not in LOCAL and not proxy_bypass(host) else None
+    if not proxy or host in LOCAL or proxy_bypass(host):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"

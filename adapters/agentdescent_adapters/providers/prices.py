@@ -29,8 +29,13 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def per_token(self) -> Prices:
         """In pico-dollars, rounded up, so that a worst case stays one."""
+        prompt, completion = _pico("prompt", self.prompt), _pico("completion", self.completion)
         cached = None if self.cached is None else _pico("cached", self.cached)
-        return Prices(_pico("prompt", self.prompt), _pico("completion", self.completion), cached)
+        if cached is not None and cached > prompt:
+            raise UsageError(
+                f"the price cached is {self.cached}: it must not be above that of the prompt, {self.prompt}"
+            )
+        return Prices(prompt, completion, cached)
 
 
 def _pico(name: str, dollars: float) -> int:
@@ -64,13 +69,15 @@ TABLE: Mapping[str, Price] = {
 }
 """To be checked: from the providers' published lists, as of the day of each. Surcharges for long prompts, for what is
 written to a cache, for regions and for speed are not in it."""
+_OTHERWISE = frozenset(("gpt-4o-2024-05-13",))
+"""Dated models that cost more than those of their name do now."""
 _DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 def price_of(model: str, table: Mapping[str, Price]) -> Price | None:
     """By the name, also without its date ("-20251001", "-2025-10-01") or the provider before a slash."""
     for name in (model, model.rpartition("/")[2]):
-        found = table.get(name) or table.get(_DATED.sub("", name))
+        found = table.get(name) or (None if name in _OTHERWISE else table.get(_DATED.sub("", name)))
         if found is not None:
             return found
     return None
@@ -80,6 +87,10 @@ def prices_of(model: str, given: Prices | Price | Mapping[str, Price] | None) ->
     """What a model costs: as given, a mapping before the table here; None when nothing says so."""
     if isinstance(given, Prices):
         return given
+    if not isinstance(given, Price | Mapping | None):
+        raise UsageError(
+            f"prices are {given!r}: give a Price(prompt=, completion=, cached=), or a mapping of them by name"
+        )
     price = given if isinstance(given, Price) else price_of(model, {**TABLE, **(given or {})})
     if price is not None and not isinstance(price, Price):
         raise UsageError(f"prices of {model!r} are {price!r}: give a Price(prompt=, completion=, cached=)")

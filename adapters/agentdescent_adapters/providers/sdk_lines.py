@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol, TypeVar, cast
 
@@ -30,8 +31,6 @@ from agentdescent_adapters.providers.waiting import Reach
 
 T = TypeVar("T")
 
-THREADS = 64
-"""Calls of a synchronous client at a time."""
 _KEYWORDS = ("model", "messages", "max_tokens", "stream")
 """What every version takes by name; the rest goes into the body as it is."""
 
@@ -164,13 +163,13 @@ class AsyncLine:
 
 
 class ThreadLine:
-    """Of a synchronous client: every call has a thread, in which it also ends when nobody waits for it any more."""
+    """Of a synchronous client: every call has a thread, in which it also ends when nobody waits for it any more: a
+    daemon, since a pool's would hold up the end of the process until a silent server gives in."""
 
     def __init__(self, resource: Resource, failures: Failures, total: float) -> None:
         self._resource = resource
         self._failures = failures
         self._total = total
-        self._threads = ThreadPoolExecutor(THREADS, "model")
 
     async def post(self, body: bytes) -> bytes:
         answer = await self._run(lambda: self._resource.with_raw_response.create(**_arguments(body)))
@@ -188,10 +187,27 @@ class ThreadLine:
     async def _run(self, work: Callable[[], T]) -> T:
         try:
             async with asyncio.timeout(self._total):
-                done = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+                done = await asyncio.wrap_future(_begun(work))
         except CallFailed:
             raise
         except Exception as error:  # as above
             raise self._failures.of(error) from error
         self._failures.reach.answered()
         return done
+
+
+def _begun(work: Callable[[], T]) -> Future[T]:
+    """What a thread of its own will make of it."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # it cannot be taken back any more
+
+    def perform() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # told to whoever waits
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=perform, name="model", daemon=True).start()
+    return future

@@ -21,6 +21,16 @@ from agentdescent_adapters.providers.wire import Parameters
 
 CeilingField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 
+_CEILING = "give ceiling=, and ceiling_field= if need be"
+_OURS: Mapping[str, str] = {
+    "max_tokens": _CEILING,
+    "max_completion_tokens": _CEILING,
+    **{name: f"give {name}=" for name in ("model", "temperature", "seed", "stream")},
+    **dict.fromkeys(("messages", "system", "stream_options"), "leave it out"),
+    "n": "every answer but the first would be paid for, and not read",
+}
+"""Fields that `extra` may not have, and what to do instead."""
+
 
 def parameters_of(
     model: str,
@@ -44,11 +54,21 @@ def parameters_of(
         raise UsageError(f"seed is {seed!r}: it must be a whole number, or None to send none")
     if ceiling_field not in ("max_tokens", "max_completion_tokens"):
         raise UsageError(f"ceiling_field is {ceiling_field!r}: it is max_tokens or max_completion_tokens")
+    return Parameters(model, ceiling, temperature, seed, ceiling_field, _extra({} if extra is None else extra))
+
+
+def _extra(extra: object) -> Mapping[str, object]:
+    """Further fields, none of which says anew what the request says: how much a call costs is among that."""
+    if not isinstance(extra, Mapping) or not all(isinstance(name, str) for name in extra):
+        raise UsageError(f"extra is {extra!r}: give the further fields of a request by name")
+    for name, remedy in _OURS.items():
+        if name in extra:
+            raise UsageError(f"extra has {name!r}, which is not for it to say: {remedy}")
     try:
-        msgspec.json.encode(extra or {})
+        msgspec.json.encode(extra)
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise UsageError(f"extra cannot be sent as JSON: {error}") from error
-    return Parameters(model, ceiling, temperature, seed, ceiling_field, dict(extra or {}))
+    return dict(extra)
 
 
 def name_of(format_name: str, parameters: Parameters) -> str:
@@ -71,6 +91,8 @@ def terms_of(
     strict: bool,
 ) -> Terms:
     """Raises UsageError for a bound that nothing keeps."""
+    if counter is not None and not callable(counter):
+        raise UsageError(f"counter is {counter!r}: it must be a function from a text to its tokens")
     ratio = bytes_per_token if bytes_per_token is not None else 1 if counter is None else 2
     if type(ratio) is not int or not 1 <= ratio <= 64:
         raise UsageError(f"bytes_per_token is {ratio!r}: it must be a whole number from 1 to 64")
@@ -90,19 +112,41 @@ def timeouts_of(timeout: float, connect: float, stall: float) -> Timeouts:
     return Timeouts(timeout, connect, stall)
 
 
-def url_of(base_url: str, path: str) -> str:
-    """The base URL without what the path repeats of it."""
-    parts = urlsplit(str(base_url))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+def url_of(base_url: object, path: str) -> str:
+    """The base URL without what the path repeats of it. Raises UsageError for what cannot be asked, or would tell a
+    password to whoever reads a message."""
+    url = base_url if isinstance(base_url, str) else ""
+    if "@" in url.partition("://")[2].partition("/")[0] or "?" in url or "#" in url:
+        raise UsageError("base_url holds a user, a password or a query: leave them out; the key is given by itself")
+    try:
+        parts = urlsplit(url)
+        named = bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError as error:  # a port that is none, brackets that do not close, a name that is too long
+        raise UsageError(f"base_url is no address ({error}): give one like https://host/v1") from error
+    if not (named and parts.scheme in ("http", "https") and url.isprintable() and " " not in url):
         raise UsageError(f"base_url is {base_url!r}: give one like https://host/v1")
-    url = base_url.rstrip("/")
+    url = url.rstrip("/")
     first = path[: path.index("/", 1)] if "/" in path[1:] else ""
     return url.removesuffix(path).removesuffix(first) if first else url.removesuffix(path)
 
 
+def ceiling_field_at(base_url: str) -> CeilingField:
+    """The field in which a server wants the ceiling: models of OpenAI refuse the older one, others know only that."""
+    return "max_completion_tokens" if urlsplit(base_url).hostname == "api.openai.com" else "max_tokens"
+
+
+def public(url: str) -> str:
+    """An address without user, password and query, for messages."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
 def key_of(api_key: str | None, variable: str, url: str) -> str:
     """The key given, else that of the environment. A local server needs none."""
-    key = (api_key if api_key is not None else os.environ.get(variable, "")).strip()
+    given: object = os.environ.get(variable, "") if api_key is None else api_key
+    if not isinstance(given, str):
+        raise UsageError(f"api_key is a {type(given).__name__}: it must be text")
+    key = given.strip()
     if not key and api_key is None and urlsplit(url).hostname not in LOCAL:
         raise UsageError(f"no key for {url}: set {variable}, or give api_key= (api_key='' for none)")
     if not key.isascii() or not key.isprintable():

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from importlib import import_module
+from inspect import isawaitable
 from typing import Protocol, TypeAlias, cast
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings, filterwarnings
 
 from agentdescent.budget.usage import Usage
 from agentdescent.errors import UsageError
@@ -19,15 +20,14 @@ from agentdescent_adapters.providers.model import Request
 
 SLACK = 2
 """Tokens by which a text may be split otherwise inside a template than alone."""
+_O200K = ("gpt-4o", "gpt-4.1", "gpt-5", "chatgpt-4o", "o1", "o3", "o4")
+"""How the names of models begin that share an encoding, most of which the package does not know."""
 _TEXTS = 512
 _SHAPES = 64
 
 
-class Counter(Protocol):
-    """The tokens of a text, exactly; may be asynchronous. A counter that raises CallFailed fails the call."""
-
-    def __call__(self, text: str) -> int | Awaitable[int]: ...
-
+Counter: TypeAlias = Callable[[str], int | Awaitable[int]]
+"""The tokens of a text, exactly; may be asynchronous. One that raises fails the call, which costs nothing then."""
 
 Shape: TypeAlias = tuple[bool, bytes | None]
 """What a template depends on: whether there is a system text, and the schema."""
@@ -67,11 +67,22 @@ class Gauge:
     async def _count(self, text: str) -> int:
         known = self._counts.get(text)
         if known is None:
-            answer = self._counter(text)
-            known = self._counts[text] = answer if isinstance(answer, int) else await answer
+            known = self._counts[text] = await self._asked(text)
             if len(self._counts) > _TEXTS:
                 self._counts.popitem(last=False)
         return known
+
+    async def _asked(self, text: str) -> int:
+        try:
+            answer = self._counter(text)
+            tokens = await answer if isawaitable(answer) else answer
+            if type(tokens) is not int or tokens < 0:
+                raise TypeError(f"{tokens!r} is no number of tokens")
+        except CallFailed:
+            raise
+        except Exception as error:  # a counter is code we do not know
+            raise CallFailed("provider", f"the counter failed: {type(error).__name__}: {error}", NOT_MADE) from error
+        return tokens
 
     def learn(self, request: Request, counted: int | None, usage: Usage | None) -> None:
         """The most that any answer was billed beyond its texts. A schema may count for less than its text."""
@@ -105,21 +116,28 @@ class _Encodings(Protocol):
 
 
 def bpe_counter(name: str) -> Callable[[str], int]:
-    """Counts as OpenAI does, for a model ("gpt-4o") or an encoding ("o200k_base"). Needs the extra `count`."""
-    with catch_warnings():
-        simplefilter("ignore", DeprecationWarning)  # of how it reads its own data
-        encoding = _encoding(name)
+    """Counts as OpenAI does, for a model ("gpt-4o", also with its date) or an encoding ("o200k_base"). Needs the extra
+    `count`."""
+    encoding = _encoding(name)
     return lambda text: len(encoding.encode_ordinary(text))
 
 
-def _encoding(name: str) -> _Encoding:
+def _encodings() -> _Encodings:
     try:
-        encodings = cast("_Encodings", import_module("bpe_openai"))
+        with catch_warnings():
+            # Of the way in which the package reads its own data, when it is imported for the first time.
+            filterwarnings("ignore", "open_binary is deprecated", DeprecationWarning)
+            return cast("_Encodings", import_module("bpe_openai"))
     except ImportError as error:
         raise UsageError("bpe_counter needs the package bpe-openai: install agentdescent[count]") from error
+
+
+def _encoding(name: str) -> _Encoding:
+    encodings = _encodings()
     known = encodings.list_encoding_names()
+    model = "o200k_base" if name.startswith(_O200K) else name
     try:
-        return encodings.get_encoding(name) if name in known else encodings.encoding_for_model(name)
+        return encodings.get_encoding(model) if model in known else encodings.encoding_for_model(model)
     except (KeyError, RuntimeError) as error:
         raise UsageError(
             f"no encoding is known for {name!r}: give that of the model, one of {', '.join(known)}"

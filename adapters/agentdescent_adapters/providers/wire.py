@@ -11,6 +11,7 @@ from agentdescent.budget.usage import Usage
 from agentdescent.ports import CallFailed
 from agentdescent_adapters.providers.failures import malformed
 from agentdescent_adapters.providers.model import Finish, Reply, Request
+from agentdescent_adapters.providers.wrapping import unfenced, without_reasoning
 
 T = TypeVar("T")
 
@@ -61,8 +62,16 @@ class Format(Protocol):
 
 
 def with_extra(body: bytes, extra: Mapping[str, object]) -> bytes:
-    """The JSON object with further fields."""
-    return body[:-1] + b"," + msgspec.json.encode(extra)[1:] if extra else body
+    """The JSON object with further fields. Where it has one of them already, they are put together, and the object has
+    the last word."""
+    if not extra:
+        return body
+    own = msgspec.json.decode(body, type=dict[str, object])
+    return msgspec.json.encode({**extra, **{name: _both(extra.get(name), value) for name, value in own.items()}})
+
+
+def _both(other: object, own: object) -> object:
+    return {**other, **own} if isinstance(other, Mapping) and isinstance(own, Mapping) else own
 
 
 def answer(text: str, finish: Finish, usage: Usage | None, request: Request) -> Reply:
@@ -73,9 +82,10 @@ def answer(text: str, finish: Finish, usage: Usage | None, request: Request) -> 
         why = " (content filter)" if finish == "filter" else ""
         raise CallFailed("empty", f"an answer without text{why}", usage)
     if request.schema is not None and finish in ("stop", "unknown"):
+        inside = without_reasoning(text)
         try:
-            msgspec.json.decode(text)
-        except msgspec.MsgspecError as error:
+            msgspec.json.decode("" if inside is None else unfenced(inside))
+        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
             raise malformed(f"JSON was asked for, and the answer is none: {error}", usage) from error
     return Reply(text, finish, usage)
 
