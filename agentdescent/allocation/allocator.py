@@ -152,8 +152,8 @@ def observe(
 
     `gain`, `cost`: how far the head rose, and tokens used, by the candidate from its rollout on. One candidate passes
     them once, with whichever of its decisions is closed last; 0 and 0 book nothing. `screen`: a verified proposal that
-    did not gain is not merged. Without it a label of `verify` is known whatever was chosen, and weighs 1. `learns`: False counts
-    the outcome only, as for a control, whose vectors are its own.
+    did not gain is not merged. Without it a label of `verify` is known whatever was chosen, and weighs 1. `learns`:
+    False counts the outcome only, as for a control, whose vectors are its own.
     """
     account = learned.account
     if gain or cost:

@@ -41,9 +41,9 @@ _ANSWERS = RolledOut | Proposed | Failed | Abandoned
 
 class UnderCap(Record, frozen=True):
     """The run under `cap`, as far as it is exact: `events`, of which the first `same` are those of the log but for the
-    cap; `tokens`, `commits` and the head's held-out mean `reward` at its end, None where the start was not scored (a run
-    that a new call would refuse). `reason`: why that run ended; None where
-    it goes on with something that the log never asked for, which `beyond` names."""
+    cap; `tokens`, `commits` and the head's held-out mean `reward` at its end, None where the start was not scored (a
+    new call would refuse such a run). `reason`: why that run ended; None where it goes on with something that the log
+    never asked for, which `beyond` names."""
 
     cap: int
     events: int
