@@ -40,12 +40,12 @@ class Workload(msgspec.Struct, frozen=True):
 
 def serial(workload: Workload, budget: Budget, *, seed: int = 0, name: str = "serial") -> ArmResult:
     """One worker spends all of it."""
-    return _reported(name, seed, [_run(workload, budget, seed, 1)])
+    return _reported(name, seed, [_run(workload, _options(workload, budget, seed, 1))])
 
 
 def merge_of_n(workload: Workload, budget: Budget, n: int = 4, *, seed: int = 0, name: str = "") -> ArmResult:
     """`n` workers spend it on one artifact, into which what they find is merged."""
-    return _reported(name or f"merge of {n}", seed, [_run(workload, budget, seed, n)])
+    return _reported(name or f"merge of {n}", seed, [_run(workload, _options(workload, budget, seed, n))])
 
 
 def best_of_n_fork(workload: Workload, budget: Budget, n: int = 4, *, seed: int = 0, name: str = "") -> ArmResult:
@@ -59,12 +59,15 @@ def best_of_n_fork(workload: Workload, budget: Budget, n: int = 4, *, seed: int 
     draw = seeded(seed)
     seeds = [int(draw("fork", i) * 2**53) for i in range(n)]
     shares = budget.split(n)
-    made = [_run(_forked(workload, seed, seeds[i], i, n), share, seeds[i], 1) for i, share in enumerate(shares)]
+    forks = [_forked(workload, seed, own, i, n) for i, own in enumerate(seeds)]
+    given = [_options(fork, share, own, 1) for fork, share, own in zip(forks, shares, seeds, strict=True)]
+    for fork, options in zip(forks, given, strict=True):
+        prepare(fork.tasks, fork.reward, options)  # what the last share cannot pay is said before the first is spent
+    made = [_run(fork, options) for fork, options in zip(forks, given, strict=True)]
     return _reported(name or f"best of {n} forks", seed, made)
 
 
-def _run(workload: Workload, budget: Budget, seed: int, n_workers: int) -> EvolutionResult | str:
-    """The result, of a run that failed what there is of it; in words why there is none."""
+def _options(workload: Workload, budget: Budget, seed: int, n_workers: int) -> Options:
     taken = next((name for name in _OF_ONE_RUN if name in workload.options), None)
     if taken is not None:
         raise UsageError(f"{taken} is among the options of the workload: it is for the arm, or its budget, to say")
@@ -80,6 +83,11 @@ def _run(workload: Workload, budget: Budget, seed: int, n_workers: int) -> Evolu
     }
     if budget != Budget():
         options["rounds"] = None
+    return options
+
+
+def _run(workload: Workload, options: Options) -> EvolutionResult | str:
+    """The result, of a run that failed what there is of it; in words why there is none."""
     try:
         return evolve(workload.tasks, workload.reward, **options)
     except RunError as error:

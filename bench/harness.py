@@ -124,12 +124,24 @@ def finish(
     command = " ".join(("python", "-m", f"bench.{name}", *_typed()))
     kept = {"command": command, "versions": versions(), "met": met, "result": result, "rows": list(rows)}
     given.results.mkdir(parents=True, exist_ok=True)
-    (given.results / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    (given.results / f"{name}.json").write_text(compact(kept) + "\n", encoding="utf-8")
     if not given.json:
         for row in rows:
             print("  ".join(f"{key} {value}" for key, value in row.items()))
     print(json.dumps(result))
     return 0 if met else 1
+
+
+def compact(value: object, margin: str = "") -> str:
+    """JSON with an entry a line, but a list of numbers and words on one line, however long it is."""
+    inner = margin + " "
+    if isinstance(value, dict) and value:
+        parts = [f"{inner}{json.dumps(key)}: {compact(entry, inner)}" for key, entry in value.items()]
+        return "\n".join(("{", ",\n".join(parts), f"{margin}}}"))
+    if isinstance(value, list | tuple) and any(isinstance(entry, dict | list | tuple) for entry in value):
+        parts = [f"{inner}{compact(entry, inner)}" for entry in value]
+        return "\n".join(("[", ",\n".join(parts), f"{margin}]"))
+    return json.dumps(value)
 
 
 def _typed() -> Iterator[str]:

@@ -146,12 +146,14 @@ def observe(
     cost: float = 0.0,
     *,
     screen: bool = False,
+    learns: bool = True,
 ) -> Learned:
     """The decision has its outcome: learn the label, on the vector decided on, and book what it brought and cost.
 
     `gain`, `cost`: how far the head rose, and tokens used, by the candidate from its rollout on. One candidate passes
     them once, with whichever of its decisions is closed last; 0 and 0 book nothing. `screen`: a verified proposal that
-    did not gain is not merged. Without it a label of `verify` is known whatever was chosen, and weighs 1.
+    did not gain is not merged. Without it a label of `verify` is known whatever was chosen, and weighs 1. `learns`:
+    False counts the outcome only, as for a control, whose vectors are its own.
     """
     account = learned.account
     if gain or cost:
@@ -161,8 +163,9 @@ def observe(
     if choice.reason != "clock" and (label != "recorded" or outcome in config.also_negative):
         positive = label == "positive"
         propensity = choice.propensity if screen or choice.stage != "verify" else 1.0
+        seen = replace(own.weights, observed=own.weights.observed + 1)
         own = Standing(
-            step(config.model, own.weights, choice.features, positive, propensity),
+            step(config.model, own.weights, choice.features, positive, propensity) if learns else seen,
             own.in_a_row,
             own.decided,
             own.skipped,

@@ -154,9 +154,10 @@ def labelled(
     allocator, learned = state.spec.allocator, state.learned
     if isinstance(allocator, Own):  # what that learns is not ours
         return state
+    learns = isinstance(allocator, ValueBudgetAllocator)
     config = allocator if isinstance(allocator, ValueBudgetAllocator) else INERT
     for choice in choices:
-        learned = observe(config, learned, choice, outcome, screen=state.spec.screen)
+        learned = observe(config, learned, choice, outcome, screen=state.spec.screen, learns=learns)
     if allocator is not None:
         learned = book(config, learned, gain, cost, committed=outcome == "committed")
     return state if learned is state.learned else replace(state, learned=learned)

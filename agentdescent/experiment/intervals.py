@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 
-from agentdescent.beta import quantile
 from agentdescent.errors import UsageError
+from agentdescent.history.student import quantile
 from agentdescent.record import Record
 
 LEVEL = 0.95
@@ -37,21 +37,12 @@ class Interval(Record, frozen=True):
         return value < self.lo or value > self.hi
 
 
-def t_quantile(p: float, freedom: int) -> float:
-    """The quantile at `p` in (0, 1) of Student's t, from that of the beta distribution: with X = v / (v + T^2),
-    X ~ Beta(v / 2, 1 / 2)."""
-    if p == 0.5:
-        return 0.0
-    x = quantile(freedom / 2, 0.5, 2 * min(p, 1 - p))
-    return math.copysign(math.sqrt(freedom * (1 - x) / x), p - 0.5)
-
-
 def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """Of the mean of `values`, at least 2: mean +- t s / sqrt(n). Exact where they are normal."""
-    n = _enough(len(values))
+    n = _enough(len(values), level)
     mean = math.fsum(values) / n
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = t_quantile((1 + level) / 2, n - 1) * deviation / math.sqrt(n)
+    half = quantile((1 + level) / 2, n - 1) * deviation / math.sqrt(n)
     return Interval(mean - half, mean, mean + half)
 
 
@@ -81,7 +72,7 @@ def bca_interval(
     Phi(z0 + (z0 + z) / (1 - a (z0 + z))) for z = -+ the normal quantile of the level; `expanded`: for
     sqrt(n / (n - 1)) times that of Student's t, by which a bootstrap of few rows is too narrow (Hesterberg 2015).
     """
-    n = _enough(len(rows))
+    n = _enough(len(rows), level)
     columns = list(zip(*rows, strict=True))
     estimate = statistic([math.fsum(column) / n for column in columns])
     drawn = sorted(
@@ -91,13 +82,15 @@ def bca_interval(
     if drawn[0] == drawn[-1]:
         return Interval(min(drawn[0], estimate), estimate, max(drawn[0], estimate))
     z0, a = _bias(drawn, estimate), _acceleration(columns, statistic)
-    wide = math.sqrt(n / (n - 1)) * t_quantile((1 + level) / 2, n - 1)
+    wide = math.sqrt(n / (n - 1)) * quantile((1 + level) / 2, n - 1)
     z = wide if expanded else _NORMAL.inv_cdf((1 + level) / 2)
     lo, hi = (_quantile(drawn, _adjusted(z0, a, side)) for side in (-z, z))
     return Interval(lo, estimate, hi)
 
 
-def _enough(n: int) -> int:
+def _enough(n: int, level: float) -> int:
+    if not 0 < level < 1:
+        raise UsageError(f"level is {level!r}: it must be a share above 0 and below 1, as 0.95")
     if n < 2:
         raise UsageError(f"an interval needs at least 2 values, and there are {n}")
     return n
@@ -122,7 +115,9 @@ def _acceleration(columns: Sequence[Sequence[float]], statistic: Statistic) -> f
 
 def _adjusted(z0: float, a: float, side: float) -> float:
     z = z0 + side
-    return _NORMAL.cdf(z0 + z / (1 - a * z)) if a * z < 1 else 1.0
+    if a * z >= 1:  # beyond the pole, where the quantile is at the end on the side of z
+        return 1.0 if z > 0 else 0.0
+    return _NORMAL.cdf(z0 + z / (1 - a * z))
 
 
 def _quantile(ordered: Sequence[float], p: float) -> float:

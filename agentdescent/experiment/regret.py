@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentdescent.errors import UsageError
-from agentdescent.experiment.curves import area, best, tokens_to
+from agentdescent.experiment.curves import area, best, reached, tokens_to
 from agentdescent.experiment.intervals import Interval, t_interval
 from agentdescent.experiment.results import Curve
 from agentdescent.record import Record
@@ -32,8 +32,7 @@ def regret(run: Curve, clairvoyant: Curve, cap: int, target: float) -> Regret:
     if ours is None or theirs is None:
         raise UsageError("a curve is empty: its run never scored the start")
     least = tokens_to(clairvoyant, target, cap)
-    reaches = any(quality >= target for spent, quality in clairvoyant if spent <= cap)
-    ratio = tokens_to(run, target, cap) / least if reaches and least else None
+    ratio = tokens_to(run, target, cap) / least if reached(clairvoyant, target, cap) and least else None
     return Regret(theirs - ours, (best(clairvoyant, cap) or 0.0) - (best(run, cap) or 0.0), ratio)
 
 

@@ -41,15 +41,16 @@ _ANSWERS = RolledOut | Proposed | Failed | Abandoned
 
 class UnderCap(Record, frozen=True):
     """The run under `cap`, as far as it is exact: `events`, of which the first `same` are those of the log but for the
-    cap; `tokens`, `commits` and the head's held-out mean `reward` at its end. `reason`: why that run ended; None where
-    it goes on with something that the log never asked for, which `beyond` names."""
+    cap; `tokens`, `commits` and the head's held-out mean `reward` at its end, None where the start was not scored (a
+    new call would refuse such a run). `reason`: why that run ended; None where it goes on with something that the log
+    never asked for, which `beyond` names."""
 
     cap: int
     events: int
     same: int
     tokens: int
     commits: int
-    reward: float
+    reward: float | None
     reason: StopReason | None
     beyond: str = ""
 
@@ -87,7 +88,8 @@ def under_cap(events: Iterable[Event], cap: int, find: Callable[[Own], Allocator
         made.append(event)
         commits += isinstance(event, Committed)
     reason = made[-1].reason if made and isinstance(made[-1], Stopped) else None
-    tokens, reward = state.governor.spent.tokens, mean(state)
+    tokens = state.governor.spent.tokens
+    reward = mean(state) if state.started and state.base is None else None
     return UnderCap(cap, len(made), _same(made, log), tokens, commits, reward, reason, beyond)
 
 

@@ -106,7 +106,10 @@ def test_the_bench_is_the_same_command(tmp_path: Path, capsys: pytest.CaptureFix
     kept = json.loads((tmp_path / "ab_allocator.json").read_text(encoding="utf-8"))
     assert (kept["result"], kept["met"]) == (result, False)
     _, same, _ = ab(capsys, *SMALL, "--seeds", "3", "--out", str(tmp_path / "AB"))
+    kept_rows, rows = result.pop("rows"), same.pop("rows")
     assert same == result
+    assert [dict(zip(kept_rows, row, strict=True)) for row in zip(*kept_rows.values(), strict=True)] == rows
+    assert len(rows) == 2
     assert ab_allocator.main(["--world", "nowhere", "--max-tokens", "5"]) == 2
 
 
@@ -136,6 +139,73 @@ def test_a_verdict_has_its_exit_code(
     assert f"verdict: {verdict}" in text
     assert text.splitlines()[1].split()[:2] == ["arm", "pairs"]
     assert "20 runs, 10 complete pairs; nothing failed" in text
+
+
+def test_the_rows_are_enough_to_find_the_numbers_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ("--world", "clusters", "--max-tokens", "600000", "--arms", "off", "--jobs", "1", "--quiet")
+    _, result, _ = ab(capsys, *flags, "--allocator", "never", "--seeds", "0..2", "--out", str(tmp_path / "AB"))
+    rows = rows_of(result)
+    assert len(rows) == 6
+    for name, mean in (("quality", "quality"), ("tokens", "tokens")):
+        means = [sum(rows[arm, seed][name] for seed in range(3)) / 3 for arm in ("off", "on")]
+        assert result[mean] == pytest.approx(means, abs=1e-4)
+    off, on = (sum(rows[arm, seed]["to_target"] for seed in range(3)) for arm in ("off", "on"))
+    assert result["tokens_to_target_ratio"][1] == pytest.approx(on / off, abs=1e-4)
+    assert result["reached"] == [
+        sum(rows[arm, seed]["to_target"] < 600_000 for seed in range(3)) for arm in ("off", "on")
+    ]
+
+
+def test_a_limit_and_the_texts_of_a_config_hold_for_every_arm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "job.toml"
+    text = 'tasks = "demo"\nmax_tokens = 50000\nmax_rollouts = 420\ntexts = "digest"\nallocator = "random:0.5"\n'
+    config.write_text(text, encoding="utf-8")
+    flags = (str(config), "--arms", "off", "--jobs", "1", "--seeds", "5")
+    _, result, _ = ab(capsys, *flags, "--out", str(tmp_path / "AB"))
+    assert all(100 < row["rollouts"] <= 420 for row in result["rows"])
+    for arm in ("off", "on"):
+        answers = (tmp_path / "AB" / f"{arm}-5" / "answers.jsonl").read_text(encoding="utf-8")
+        assert '"text":"unknown"' not in answers
+        assert '"rolled-out"' in answers
+    plan = json.loads((tmp_path / "AB" / "comparison.json").read_bytes())
+    assert plan["treatment"]["allocator"] == "random:0.5"
+
+
+def test_modules_are_found_where_the_command_is_started(tmp_path: Path) -> None:
+    """As the installed command is: its own directory is on the path, and the current one is not."""
+    module = "class Half:\n    def probability(self, stage, features):\n        return 0.5\n"
+    (tmp_path / "ab_half.py").write_text(module, encoding="utf-8")
+    start = "import sys; sys.path.remove(''); from agentdescent_adapters.command.main import main; sys.exit(main())"
+    flags = ["--world", "clusters", "--max-tokens", "400000", "--arms", "off", "--seeds", "3", "--out", "AB"]
+    command = [sys.executable, "-c", start, "ab", *flags, "--allocator", "ab_half:Half"]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}"}
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, "2 runs, 1 complete pairs; nothing failed" in done.stdout) == (5, True), done.stderr
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_the_bench_that_is_stopped_says_so(stop: signal.Signals, tmp_path: Path) -> None:
+    """Everyone in the terminal is told, also processes that have just begun."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'adapters'}", "TMPDIR": str(tmp_path)}
+    flags = ["--world", "clusters", "--max-tokens", "600000", "--seeds", "0..29", "--results", str(tmp_path / "R")]
+    begun = subprocess.Popen(
+        [sys.executable, "-m", "bench.ab_allocator", *flags, "--jobs", "2"],
+        env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    until = time.monotonic() + 60
+    while not list(tmp_path.glob("*/comparison.json")) and time.monotonic() < until:
+        time.sleep(0.01)
+    time.sleep(0.2)  # the processes of the pool are being begun
+    os.killpg(begun.pid, stop)
+    printed, said = begun.communicate(timeout=60)
+    assert (begun.returncode, printed) == (128 + stop, "")
+    assert said.endswith("stopped; nothing is kept without --out DIR\n")
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_settles_and_the_same_command_goes_on(tmp_path: Path) -> None:
@@ -172,6 +242,17 @@ def test_ctrl_c_settles_and_the_same_command_goes_on(tmp_path: Path) -> None:
         ((*SMALL, "--jobs", "0"), "at least 1"),
         (("--world", "clusters", "--max-tokens", "9000"), "max_tokens is 9000"),
         (("--max-tokens", "9000"), "no tasks"),
+        (("--max-tokens", "9000", "--source", "hf"), "says where --dataset is from, and there is none"),
+        (("--dataset", "demo", "--max-tokens", "9000", "--source", "disk"), "invalid choice: 'disk'"),
+        (("--dataset", "demo", "--max-tokens", "9000", "--provider", "acme"), "it is rules, openai, anthropic, or an"),
+        (("--dataset", "demo", "--max-tokens", "9000", "--model", "m"), "model is given, and agent 'rules' is no"),
+        (("--dataset", "demo", "--max-tokens", "9000", "--provider", "openai"), "no model is named: set model"),
+        (("--world", "clusters", "--max-tokens", "9000", "--source", "hf"), "leave out source"),
+        (("--world", "clusters", "--max-tokens", "9000", "--model", "m"), "leave out model"),
+        ((*SMALL, "--target", "nan"), "--target is nan: it is a reward above 0, at most 1"),
+        ((*SMALL, "--target", "1.5"), "--target is 1.5"),
+        ((*SMALL, "--seeds", "0..99999999999"), "more than 100,000 runs of an arm"),
+        ((*SMALL, "--seeds", "0..60000,100000..160000"), "more than 100,000 runs of an arm"),
     ],
 )
 def test_what_it_does_not_take(
@@ -180,6 +261,23 @@ def test_what_it_does_not_take(
     code, _, err = ab(capsys, *flags, "--out", str(tmp_path / "AB"))
     assert code == 2
     assert message in err
+    assert not (tmp_path / "AB").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('cache = "answers.sqlite"', "cache is set, and the arms would be answered out of one another's calls"),
+        ("max_seconds = 60", "max_seconds is set, and a run that the clock stops has had no equal budget"),
+    ],
+)
+def test_what_makes_runs_unequal_is_not_in_their_config(
+    line: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "job.toml"
+    config.write_text(f'tasks = "demo"\nmax_tokens = 50000\n{line}\n', encoding="utf-8")
+    code, _, err = ab(capsys, str(config), "--out", str(tmp_path / "AB"))
+    assert (code, message in err, "leave it out of a comparison" in err) == (2, True, True)
     assert not (tmp_path / "AB").exists()
 
 

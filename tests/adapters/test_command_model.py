@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from agentdescent.ports import Task
 from agentdescent_adapters.command.main import main
+from agentdescent_adapters.tasks import hub
 
 CONFIG = """
 [tasks]
@@ -46,6 +48,7 @@ class Server(ThreadingHTTPServer):
     tokens = 0
     calls = 0
     keys: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -62,6 +65,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.dumps({"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
         self.server.tokens += prompt + 8
         self.server.calls += 1
+        self.server.models |= {asked["model"]}
         self.server.keys |= {self.headers["Authorization"]}
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -118,3 +122,45 @@ def test_a_config_with_a_model_is_planned_run_and_replayed(
     assert (again["base"], again["final"]) == (made["base"], made["final"])
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert (b"MY_KEY" in written, b"secret" in written) == (True, False)
+
+
+def test_a_comparison_asks_the_model_that_its_flags_and_config_name(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--provider and --model go over `agent` and `model`; the address and the variable of the key are the config's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_KEY", "sk-secret-1")
+    text = CONFIG.replace('cache = "replies.sqlite"\n', "").replace('kind = "openai"\nmodel = "small"\n', "")
+    Path("run.toml").write_text(text.format(port=server.server_port), encoding="utf-8")
+    flags = ("ab", "run.toml", "--provider", "openai", "--arms", "off", "--jobs", "1", "--seeds", "1", "--out", "AB")
+    assert main([*flags, "--yes"]) == 2
+    assert "no model is named: set model" in capsys.readouterr().err
+    assert main([*flags, "--model", "large"]) == 2
+    said = capsys.readouterr().err
+    assert "2 runs of at most 200,000 tokens, 400,000 in all, $0.80 at most: give --yes to spend them" in said
+    assert (server.calls, Path("AB").exists()) == (0, False)
+    assert main([*flags, "--model", "large", "--yes", "--json"]) == 5
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    assert [(row["arm"], row["error"]) for row in rows] == [("off", ""), ("on", "")]
+    assert sum(row["tokens"] for row in rows) == server.tokens > 0
+    assert server.models == {"large"}
+    assert server.keys == {"Bearer sk-secret-1"}
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"secret" not in written
+
+
+def test_a_comparison_reads_the_data_set_of_its_source(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    asked: list[tuple[str, object]] = []
+
+    def load(dataset: str, **options: object) -> list[Task]:
+        asked.append((dataset, options["split"]))
+        return [Task(f"t{i}", f"word{i % 3} and {i}", {"label": f"label{i % 3}"}) for i in range(40)]
+
+    monkeypatch.setattr(hub, "modelscope", load)
+    flags = ("ab", "--dataset", "org/rows", "--source", "modelscope", "--max-tokens", "60000", "--arms", "off")
+    assert main([*flags, "--jobs", "1", "--seeds", "1", "--out", str(tmp_path / "AB"), "--json"]) == 5
+    rows = json.loads(capsys.readouterr().out.splitlines()[-1])["rows"]
+    assert [row["error"] for row in rows] == ["", ""]
+    assert set(asked) == {("org/rows", "train")}

@@ -102,6 +102,7 @@ def test_another_cap(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     half = asked(capsys, "a", "--cap", str(whole // 2))["caps"]["a"]
     assert half["tokens"] <= whole // 2
     assert half["events"] < found["a"]["events"]
+    assert "0 tokens, 0 commits, the start never scored, ends with max_tokens" in told(capsys, "a", "--cap", "1")
 
 
 def test_gates_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +125,12 @@ def test_gates_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "'later' is none of verify, tournament, gate, finish",
         ),
         (("a", "--allocator", "never", "--budget-start", "2"), "--budget-start is of the allocator `value`"),
+        (("a", "--allocator", "off", "--stages", "gate"), "--stages: what off decides"),
+        (("a", "--allocator", "{module}:Small", "--stages", "verify"), ":Small decides is not for this command to say"),
+        (("a", "--allocator", "value", "--budget-start", "nan"), "--budget-start is nan: it is a share above 0"),
+        (("a", "--allocator", "value", "--budget-start", "-1"), "--budget-start is -1.0: it is a share above 0"),
+        (("a", "b", "../{place}/a", "--allocator", "never"), "../{place}/a and a are one run: name it once"),
+        (("a", "a", "--cap", "100"), "a and a are one run"),
         (("a", "--cap", "10", "--stages", "gate"), "give --allocator too"),
         (("a", "--cap", "0"), "cap is 0"),
         (("a", "--allocator", "{module}:Learns"), "state no probabilities; write it as a policy"),
@@ -133,7 +140,10 @@ def test_gates_again(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_mistake_is_one_line(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
-    given = [argument.replace("{module}", f"what_{place.name}") for argument in arguments]
+    names = {"{module}": f"what_{place.name}", "{place}": place.name}
+    for name, value in names.items():
+        arguments, message = tuple(one.replace(name, value) for one in arguments), message.replace(name, value)
+    given = list(arguments)
     assert main(["whatif", *given]) in (1, 2)
     printed = capsys.readouterr()
     assert message in printed.err

@@ -42,6 +42,7 @@ ALLOCATORS: tuple[Allocator, ...] = (
     eager(budget_start=Starts(), threshold=Thresholds()),
     Randomly(0.5, stages=STAGES),
     Lineage(stages=("verify", "gate")),
+    Lineage(stages=("verify", "finish")),
 )
 
 
@@ -116,9 +117,10 @@ def spied(seen: list[tuple[Choice, Outcome]]) -> Iterator[None]:
         cost: float = 0.0,
         *,
         screen: bool = False,
+        learns: bool = True,
     ) -> Learned:
         seen.append((choice, outcome))
-        return observe(config, learned, choice, outcome, gain, cost, screen=screen)
+        return observe(config, learned, choice, outcome, gain, cost, screen=screen, learns=learns)
 
     with mock.patch.object(allotting, "observe", spy):
         yield

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 
 from agentdescent import Caps, Setup, UsageError, replay
 from agentdescent.allocation import allocator as allocation
+from agentdescent.allocation.choice import Choice
 from agentdescent.allocation.config import ValueBudgetAllocator
+from agentdescent.allocation.policies import Lineage
 from agentdescent.allocation.price import Account, earn
 from agentdescent.artifact.diff import Ops
+from agentdescent.engine.allotting import labelled
 from agentdescent.engine.command import Propose, Rollout
 from agentdescent.engine.event import Decided, Event, GateOpened, Judged, Stopped
 from agentdescent.engine.finishing import gate_order
@@ -201,3 +204,11 @@ def test_a_gate_that_ends_before_a_check_is_judged_as_ever() -> None:
     _, log = stopped(a("down0 down1"), solved=tuple(range(12)))
     evidence = next(event.evidence for event in log if isinstance(event, Judged))
     assert isinstance(evidence, GateEvidence)
+
+
+def test_a_control_with_vectors_of_its_own_goes_with_the_rule_of_the_run() -> None:
+    """Both decide at `finish`, the rule on nine columns, the control on four: of either the outcomes are counted."""
+    state, _ = stopped(a("nothing"), allocator=Lineage(stages=("finish",)))
+    made = [Choice("finish", (0.5,) * width, 0.5, 0.0, 0.5, True, "value", 1.0) for width in (9, 4)]
+    after = labelled(state, tuple(made), "committed").learned.finish
+    assert (after.committed, after.weights.observed, after.weights.weights) == (2, 2, ())

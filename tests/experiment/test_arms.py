@@ -122,6 +122,14 @@ def test_the_best_fork_is_the_one_that_held_out_tasks_say() -> None:
     assert found.tokens <= 2_600_000
 
 
+def test_a_share_too_small_is_said_before_any_fork_spends() -> None:
+    """Of 2,500 tokens the first of three forks has 834, which is enough, and the others one less, which is not."""
+    agent = Notebook()
+    with pytest.raises(UsageError, match="max_tokens is 833"):
+        best_of_n_fork(workload(agent), Budget(tokens=2_500), 3, seed=3)
+    assert (agent.solved, agent.asked) == (set(), [])
+
+
 def test_what_is_not_reported_is_not_known() -> None:
     class Silent(Notebook):
         tariff = None

@@ -21,19 +21,12 @@ from agentdescent.experiment.intervals import (
     picks,
     ratio_of,
     t_interval,
-    t_quantile,
 )
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 SKEWED = tuple(math.exp(1.3 * math.sin(9.0 * i)) - 0.01 * i**1.5 for i in range(14))
 PAIRED = tuple((value, 0.5 + 0.4 * value + 0.3 * math.cos(5.0 * i)) for i, value in enumerate(SKEWED))
 lists = st.lists(st.floats(-100, 100, allow_subnormal=False).map(lambda x: round(x, 3)), min_size=2, max_size=40)
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 5, 9, 29, 400])
-@pytest.mark.parametrize("p", [0.005, 0.025, 0.5, 0.9, 0.9875, 0.9995])
-def test_quantiles_of_t(p: float, freedom: int) -> None:
-    assert t_quantile(p, freedom) == pytest.approx(float(stats.t.ppf(p, freedom)), rel=1e-6, abs=1e-12)
 
 
 @given(lists, st.sampled_from([0.5, 0.95, 0.975]))
@@ -87,6 +80,24 @@ def test_bca_is_deterministic_ordered_and_turns_round_with_its_numbers(values: l
     assert min(values) - 1e-9 <= found.lo <= found.hi <= max(values) + 1e-9
     turned = bca_interval([(-value,) for value in values], resamples=400)
     assert (-turned.hi, -turned.lo) == pytest.approx((found.lo, found.hi), abs=1e-6 + 1e-6 * abs(found.hi))
+
+
+@pytest.mark.parametrize("level", [0.95, 0.999, 0.9999])
+def test_bca_turns_round_beyond_the_pole_of_its_adjustment(level: float) -> None:
+    """Three skewed rows, by which 1 - a z is below 0 on one side: the limits stay on their sides."""
+    values = [math.exp(2.5 * x) for x in (0.13, -0.13, 0.64)]
+    found = bca_interval([(value,) for value in values], level=level, expanded=True)
+    turned = bca_interval([(-value,) for value in values], level=level, expanded=True)
+    assert found.lo < found.mid < found.hi
+    assert (-turned.hi, -turned.mid, -turned.lo) == pytest.approx((found.lo, found.mid, found.hi))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95.0, math.nan])
+def test_a_level_is_a_share(level: float) -> None:
+    with pytest.raises(UsageError, match="must be a share"):
+        t_interval([0.1, 0.2], level)
+    with pytest.raises(UsageError, match="must be a share"):
+        bca_interval([(0.1,), (0.2,)], level=level)
 
 
 def test_expanding_widens_a_little_and_less_for_more_rows() -> None:

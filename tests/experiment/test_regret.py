@@ -23,6 +23,13 @@ def test_by_hand() -> None:
     assert regret(KNOWS, RUN, 1_000, 0.9).mean < 0.0
 
 
+def test_a_target_is_reached_as_the_curves_say() -> None:
+    """A sum of tenths is a little less than the tenths it is of."""
+    knows = ((100, 0.5), (200, 0.1 + 0.7))
+    assert knows[1][1] < 0.8
+    assert regret(RUN, knows, 1_000, 0.8).tokens == 3.0
+
+
 def test_the_mean_has_an_interval() -> None:
     found = mean_regret([Regret(0.1, 0.0, None), Regret(0.3, 0.0, None)])
     assert found.mid == pytest.approx(0.2)

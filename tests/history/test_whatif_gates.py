@@ -144,7 +144,7 @@ def test_a_cap_that_never_binds_changes_nothing_and_a_smaller_one_does() -> None
     found = under_cap(log, 10 * spent)
     assert (found.events, found.same, found.tokens, found.complete) == (len(log), len(log), spent, True)
     least = under_cap(log, 1)
-    assert (least.tokens, least.commits, least.reason) == (0, 0, "max_tokens")
+    assert (least.tokens, least.commits, least.reward, least.reason) == (0, 0, None, "max_tokens")
     half = under_cap(log, spent // 2)
     assert 0 < half.tokens <= spent // 2
 

@@ -19,7 +19,8 @@ from agentdescent.allocation.features import Stage
 from agentdescent.errors import UsageError
 from agentdescent.experiment.results import ArmResult
 from agentdescent.experiment.verdict import Verdict
-from agentdescent_adapters.command.config import RunConfig
+from agentdescent_adapters.command.agents import KEYS
+from agentdescent_adapters.command.config import HUBS, RunConfig
 from agentdescent_adapters.command.config_file import merge
 from agentdescent_adapters.command.execution import next_run
 from agentdescent_adapters.comparison.pool import perform_all
@@ -33,6 +34,14 @@ HELP = "compare an allocator with none, and with controls, on one workload at eq
 WORSE, NOT_MEASURABLE = 4, 5
 CODES: dict[Verdict, int] = {"improved": 0, "no difference": 0, "worse": WORSE, "not measurable": NOT_MEASURABLE}
 PLAN = "comparison.json"
+SOURCES = tuple(hub.removesuffix(":") for hub in HUBS)
+VALUE = "value"
+MOST_SEEDS = 100_000
+UNEQUAL = {
+    "cache": "the arms would be answered out of one another's calls, which then cost nothing",
+    "max_seconds": "a run that the clock stops has had no equal budget, and is never finished",
+}
+"""Keys of a config under which runs cannot be compared."""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,14 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("config", nargs="?", metavar="CONFIG", help="TOML file as for `run`; flags go over it")
     add("--world", metavar="NAME", help="a world with known truth, at the seed of each run: no model, no data")
     add("--dataset", metavar="DATA", help="file of tasks, or what --source calls them (or `demo`)")
-    add("--source", metavar="SOURCE", help="where the data set is from (default: a file)")
-    add("--provider", metavar="NAME", help="who answers: `rules` (needs no model), module:object, or a provider")
-    add("--model", metavar="NAME", help="the model of the provider")
+    add("--source", choices=SOURCES, help="where --dataset is from (default: a file)")
+    add("--provider", metavar="NAME", help=f"who answers: rules, {', '.join(KEYS)}, or module:object (agent of CONFIG)")
+    add("--model", metavar="NAME", help="the model of the provider; its address and the rest are those of CONFIG")
     add("--max-tokens", type=int, metavar="INT", help="token ceiling of every run")
     add("--budget-rollouts", type=int, metavar="INT", help="ceiling of rollouts of every run")
     add("--seeds", default="0..9", metavar="A..B|A,B,..", help="one run a seed and arm (default: 0..9)")
     add("--arms", metavar="A,B,..", help=f"beside {OFF} and {ON} (default: all). {arms}")
-    add("--allocator", default="value", metavar="NAME", help="what is on: value, or module:object")
+    add("--allocator", metavar="NAME", help="what is on: value, or module:object (default: of CONFIG, else value)")
     add("--min-observations", type=int, metavar="INT", help="outcomes before the allocator has an opinion")
     add(
         "--budget-start",
@@ -84,9 +93,12 @@ def seeds_of(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         first, dots, last = part.strip().partition("..")
         try:
-            found += range(int(first), int(last) + 1) if dots else [int(first)]
+            more = range(int(first), int(last) + 1) if dots else (int(first),)
         except ValueError as error:
             raise UsageError(f"seeds {text!r}: write 0..29, or 17,42") from error
+        if more[MOST_SEEDS - len(found) :]:
+            raise UsageError(f"seeds {text!r}: more than {MOST_SEEDS:,} runs of an arm: write fewer")
+        found += more
     if not found or len(set(found)) != len(found):
         raise UsageError(f"seeds {text!r}: there is none, or one of them twice")
     return tuple(found)
@@ -98,37 +110,36 @@ def plan_of(given: argparse.Namespace) -> Plan:
     unknown = next((stage for stage in stages or () if stage not in get_args(Stage)), None)
     if unknown is not None:
         raise UsageError(f"--stages: {unknown!r} is none of {', '.join(get_args(Stage))}")
-    treatment = Treatment(given.allocator, given.min_observations, given.budget_start, stages)
-    workload, tokens = _workload(given)
-    tokens = tokens if given.max_tokens is None else given.max_tokens
+    workload = _workload(given)
+    own = workload.config if isinstance(workload, ConfigWorkload) else RunConfig()
+    allocator = given.allocator or (VALUE if own.allocator == OFF else own.allocator)
+    tokens = own.max_tokens if given.max_tokens is None else given.max_tokens
     if tokens is None:
         raise UsageError("no --max-tokens: without a ceiling nothing is ever tight, and all arms are the same run")
-    return Plan(workload, treatment, Caps(tokens, given.budget_rollouts))
+    rollouts = own.max_rollouts if given.budget_rollouts is None else given.budget_rollouts
+    treatment = Treatment(allocator, given.min_observations, given.budget_start, stages)
+    return Plan(workload, treatment, Caps(tokens, rollouts))
 
 
-def _workload(given: argparse.Namespace) -> tuple[Workload, int | None]:
-    """And the ceiling that its config names."""
+def _workload(given: argparse.Namespace) -> Workload:
     named = {name: getattr(given, name) for name in ("config", "dataset", "source", "provider", "model")}
     if given.world is not None:
         other = next((name for name, value in named.items() if value is not None), None)
         if other is not None:
             raise UsageError(f"--world brings its own tasks and agent: leave out {other}")
-        return world_named(given.world, thrifty=given.thrifty), None
+        return world_named(given.world, thrifty=given.thrifty)
     flags: dict[str, Any] = {"thrifty": True} if given.thrifty else {}
-    if given.dataset is not None:
-        flags["tasks"] = given.dataset
-    if given.provider is not None and (given.provider == "rules" or ":" in given.provider):
-        flags["agent"] = given.provider
-    elif given.provider is not None:
-        flags["provider"] = given.provider
-    flags |= {name: named[name] for name in ("source", "model") if named[name] is not None}
-    unknown = next((name for name in flags if name not in RunConfig.__struct_fields__), None)
-    if unknown is not None:
-        raise UsageError(
-            f"--{unknown}: `agentdescent run` has no such option here: use CONFIG, --dataset FILE, --provider"
-        )
+    flags |= {"tasks": given.dataset, "agent": given.provider, "model": given.model}
+    if given.source is not None:
+        if given.dataset is None:
+            raise UsageError(f"--source {given.source} says where --dataset is from, and there is none: give both")
+        flags["tasks"] = f"{given.source}:{given.dataset}"
+    flags = {name: value for name, value in flags.items() if value is not None}
     config = merge(given.config, {"path": str(Path.cwd()), **flags})
-    return ConfigWorkload(config, Path(config.tasks).stem or "job"), config.max_tokens
+    for name, why in UNEQUAL.items():
+        if getattr(config, name) is not None:
+            raise UsageError(f"{name} is set, and {why}: leave it out of a comparison")
+    return ConfigWorkload(config, Path(config.tasks).stem or "job")
 
 
 def _runs(plan: Plan, arms: tuple[str, ...], seeds: tuple[int, ...], out: str) -> list[Planned]:
@@ -151,14 +162,18 @@ def _arms(given: argparse.Namespace, treatment: Treatment) -> tuple[str, ...]:
 
 
 def compared(given: argparse.Namespace) -> Compared:
-    """Perform what is not done yet, and compare. Raises UsageError before anything is spent."""
+    """Perform what is not done yet, and compare; `given.out` says where. Raises UsageError before anything is spent."""
     if given.jobs < 1:
         raise UsageError(f"--jobs is {given.jobs}: it must be at least 1")
+    if given.target is not None and not 0.0 < given.target <= 1.0:
+        raise UsageError(f"--target is {given.target}: it is a reward above 0, at most 1")
+    if "" not in sys.path:  # modules of the user are looked for where the command was started
+        sys.path.insert(0, "")
     plan, seeds = plan_of(given), seeds_of(given.seeds)
-    out = given.out or next_run(f"ab-{plan.workload.name}")
-    runs = _runs(plan, _arms(given, plan.treatment), seeds, out)
+    given.out = given.out or next_run(f"ab-{plan.workload.name}")
+    runs = _runs(plan, _arms(given, plan.treatment), seeds, given.out)
     _consent(runs, plan.caps, yes=given.yes, quiet=given.quiet)
-    _remember(plan, out)
+    _remember(plan, given.out)
     done = 0
 
     def told(row: ArmResult) -> None:
@@ -218,9 +233,11 @@ def _progress(row: ArmResult, done: int, planned: int) -> str:
     return f"ab: {done}/{planned}  {row.arm} seed {row.seed}  tok={tokens}  {quality}"
 
 
-def run(given: argparse.Namespace) -> int:
-    """The subcommand. SIGTERM lets runs in progress settle, as Ctrl-C does."""
-    terminated = False
+def performed(given: argparse.Namespace, scratch: str | None = None) -> Compared | int:
+    """`compared`, or the exit code of one that was told to stop: SIGTERM lets runs in progress settle, as Ctrl-C does.
+    `scratch`: a directory that is not kept, for want of --out."""
+    terminated, kept = False, given.out is not None or scratch is None
+    given.out = given.out or scratch
 
     def terminate(number: int, frame: FrameType | None) -> NoReturn:
         nonlocal terminated
@@ -229,12 +246,19 @@ def run(given: argparse.Namespace) -> int:
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
-        done = compared(given)
+        return compared(given)
     except KeyboardInterrupt:
-        where = f" --out {given.out}" if given.out else "; --out with its directory"
-        print(f"agentdescent: stopped; the same command goes on{where}", file=sys.stderr)
+        goes_on = f"the same command goes on --out {given.out}" if kept else "nothing is kept without --out DIR"
+        print(f"agentdescent: stopped; {goes_on}", file=sys.stderr)
         return 128 + (signal.SIGTERM if terminated else signal.SIGINT)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def run(given: argparse.Namespace) -> int:
+    """The subcommand."""
+    done = performed(given)
+    if isinstance(done, int):
+        return done
     print(msgspec.json.encode(done.report.result()).decode() if given.json else done.report.text())
     return done.code

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import get_args
 
 import msgspec
@@ -72,6 +74,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 def report(arguments: argparse.Namespace) -> Report:
     """Raises UsageError when nothing is asked, or it cannot be answered."""
     runs: list[str] = arguments.runs
+    _refuse_twice(runs)
     by_gates = arguments.gate_order is not None or arguments.curtail is not None
     if arguments.allocator is None and arguments.cap is None and not by_gates:
         raise UsageError("what if what? give --allocator, --cap, --gate-order or --[no-]curtail")
@@ -79,7 +82,8 @@ def report(arguments: argparse.Namespace) -> Report:
         look_for_modules(run)
     answer = None
     if arguments.allocator is not None:
-        target = _target(arguments.allocator, _stages(arguments.stages, runs), arguments.budget_start)
+        stages, staged = _stages(arguments.stages, runs), arguments.stages is not None
+        target = _target(arguments.allocator, stages, arguments.budget_start, staged=staged)
         answer = what_if((read_events(run) for run in runs), target)
     elif arguments.stages is not None or arguments.budget_start is not None:
         raise UsageError("--stages and --budget-start are those of an allocator: give --allocator too")
@@ -93,11 +97,26 @@ def report(arguments: argparse.Namespace) -> Report:
     return Report(answer, caps, tuple(again))
 
 
-def _target(name: str, stages: tuple[Stage, ...], budget_start: float | None) -> Target:
+def _refuse_twice(runs: Sequence[str]) -> None:
+    """A run that counts twice makes every interval too narrow."""
+    seen: dict[Path, str] = {}
+    for run in runs:
+        place = Path(run).resolve()
+        if place in seen:
+            raise UsageError(f"{run} and {seen[place]} are one run: name it once")
+        seen[place] = run
+
+
+def _target(name: str, stages: tuple[Stage, ...], budget_start: float | None, *, staged: bool) -> Target:
+    """`staged`: the stages were asked for, and are not only those of the runs."""
     found = make_allocator(name)
+    if staged and not isinstance(found, ValueBudgetAllocator | Always | Never | Randomly | Lineage):
+        raise UsageError(f"--stages: what {name} decides is not for this command to say: leave it out")
     if budget_start is not None:
         if not isinstance(found, ValueBudgetAllocator):
             raise UsageError(f"--budget-start is of the allocator `value`, not of {name}")
+        if not 0.0 < budget_start < math.inf:
+            raise UsageError(f"--budget-start is {budget_start}: it is a share above 0; above 1 means always")
         found = msgspec.structs.replace(found, budget_start=budget_start)
     match found:
         case None:
@@ -205,7 +224,8 @@ def _signed(quantity: str, number: float) -> str:
 
 
 def _cap(run: str, found: UnderCap) -> Iterator[str]:
-    came = f"{found.tokens:,} tokens, {found.commits} commits, held-out {found.reward:.4f}"
+    reward = "the start never scored" if found.reward is None else f"held-out {found.reward:.4f}"
+    came = f"{found.tokens:,} tokens, {found.commits} commits, {reward}"
     if found.complete:
         yield f"{run} under {found.cap:,} tokens: {came}, ends with {found.reason}  EXACT"
     else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event as Flag
 
@@ -65,7 +66,8 @@ def _side_by_side(plan: Sequence[Planned], jobs: int, rows: dict[str, ArmResult]
         left, awaited = list(plan), {planned.seed for planned in plan if planned.arm == ON}
         while left or running:
             ready, left = _parted(left, awaited)
-            running |= {pool.submit(_perform, _at_rate(planned, rows.values())): planned for planned in ready}
+            with _deaf():
+                running |= {pool.submit(_perform, _at_rate(planned, rows.values())): planned for planned in ready}
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 planned = running.pop(future)
                 keep(planned, future.result())
@@ -75,6 +77,16 @@ def _side_by_side(plan: Sequence[Planned], jobs: int, rows: dict[str, ArmResult]
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Ctrl-C waits until it is over; a process begun within does not hear it, also before it can say so itself."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _parted(plan: Sequence[Planned], awaited: set[int]) -> tuple[list[Planned], list[Planned]]:

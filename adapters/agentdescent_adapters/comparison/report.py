@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentdescent.experiment.comparison import DASH
+from agentdescent.experiment.curves import tokens_to
 from agentdescent.experiment.intervals import Interval
 from agentdescent.experiment.pairing import PairedComparison, paired, pairs
 from agentdescent.experiment.results import ArmResult
@@ -28,7 +29,7 @@ class Report:
     """`main`: on against off, on which the verdict rests. `others`: the controls against off, at the same target."""
 
     def __init__(self, rows: Sequence[ArmResult], cap: int, target: float | None = None) -> None:
-        self.rows = tuple(rows)
+        self.rows, self.cap = tuple(rows), cap
         self.main = against_off(rows, ON, cap, target)
         self.decided: Decided = decided(self.main)
         arms = [arm for arm in dict.fromkeys(row.arm for row in rows) if arm not in (OFF, ON)]
@@ -43,8 +44,14 @@ class Report:
             "why": self.decided.why,
             "failed_spend": self.failed,
             "controls": {one.treatment: _figures(one) for one in self.others},
-            "rows": [{name: getattr(row, name) for name in _ROW} for row in self.rows],
+            "rows": [self._row(row) for row in self.rows],
         }
+
+    def _row(self, row: ArmResult) -> dict[str, Any]:
+        """`to_target`: tokens at which the target was reached, the cap where never; None where that is not measured."""
+        goal = self.main.target
+        measured = tokens_to(row.curve, goal, self.cap) if goal is not None and row.curve else None
+        return {**{name: getattr(row, name) for name in _ROW}, "to_target": measured}
 
     def text(self) -> str:
         """What failed, and where there are complete pairs, a table of these alone."""

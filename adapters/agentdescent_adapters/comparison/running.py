@@ -76,7 +76,7 @@ def _executed(planned: Planned, made: Prepared, stop: Callable[[], bool]) -> Evo
     fsync: Fsync = "interval" if made.job.ports.repeat == "free" else "always"
     begun = has_bytes(str(root / EVENTS))
     root.parent.mkdir(parents=True, exist_ok=True)
-    with (DiskLog.open if begun else DiskLog.create)(root, fsync=fsync) as log:
+    with DiskLog.open(root, fsync=fsync) if begun else DiskLog.create(root, fsync=fsync, texts=made.texts) as log:
 
         async def make(cancellation: Cancellation) -> EvolutionResult:
             options: Options = {**made.options, "log": log, "cancellation": cancellation}

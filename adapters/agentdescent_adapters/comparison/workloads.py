@@ -14,6 +14,7 @@ from agentdescent.ports import Answer, CallFailed, Task
 from agentdescent.search.sampling import Stakes
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.job import make_job
+from agentdescent_adapters.disk.texts import Texts
 from agentdescent_adapters.worlds.calls import PROPOSAL_COSTS, Immediate, WorldAgent
 from agentdescent_adapters.worlds.suite import NAMES, setting
 
@@ -58,11 +59,13 @@ def _bounded(call: Callable[[], Answer], most: int) -> Answer:
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A checked job. `quality`: of a rendered artifact, where the truth is known; None: its test part says it."""
+    """A checked job. `quality`: of a rendered artifact, where the truth is known; None: its test part says it. `texts`:
+    what the log keeps of outputs."""
 
     job: Job
     options: Options
     quality: Callable[[str], float] | None = None
+    texts: Texts = "keep"
 
 
 class Caps(msgspec.Struct, frozen=True):
@@ -101,7 +104,8 @@ class WorldWorkload(msgspec.Struct, frozen=True, tag="world"):
 
 
 class ConfigWorkload(msgspec.Struct, frozen=True, tag="config"):
-    """The job of a config. Its own allocator, seed and caps give way to those of the comparison."""
+    """The job of a config. Its allocator, seed, `max_tokens` and `max_rollouts` give way to those of the comparison;
+    what else limits it limits every arm."""
 
     config: RunConfig
     name: str
@@ -117,7 +121,7 @@ class ConfigWorkload(msgspec.Struct, frozen=True, tag="config"):
         )
         job, options = make_job(config)
         given: Options = {**options, **treatment}
-        return Prepared(prepare(job.tasks, job.ports.reward.call, given), given)
+        return Prepared(prepare(job.tasks, job.ports.reward.call, given), given, texts=self.config.texts)
 
 
 Workload = WorldWorkload | ConfigWorkload
