@@ -95,8 +95,11 @@ def _caps_in_force(run: str) -> dict[str, float | int | None] | None:
             caps = event.spec.caps
         elif isinstance(event, Amended):
             caps = event.caps
-    if caps is None:
-        return None
+    return None if caps is None else caps_as_flags(caps)
+
+
+def caps_as_flags(caps: Caps) -> dict[str, float | int | None]:
+    """By the names of the flags, money in dollars."""
     dollars = None if caps.cost is None else caps.cost / 1_000_000_000
     return dict(zip(CAPS, (caps.tokens, dollars, caps.calls, caps.rollouts, caps.seconds, caps.rounds), strict=True))
 
