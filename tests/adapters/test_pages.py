@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -128,6 +129,28 @@ def test_of_a_long_run_the_commits_and_the_last_gates_have_rows(monkeypatch: pyt
     assert len(shown.rows) == 3 < len(found.gates)
     assert shown.left_out == len(found.gates) - 3
     assert shown.rows[-1].gate == found.gates[-1]
+
+
+def test_a_commit_keeps_its_row_however_many_gates_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = report(a_log())
+    won = next(row for row in found.gates if row.outcome == "committed")
+    lost = next(row for row in found.gates if row.outcome != "committed")
+    monkeypatch.setattr(view, "GATES", 4)
+    shown = view.matrix(replace(found, gates=(lost, won, *[lost] * 9)))
+    assert [row.gate for row in shown.rows] == [won, lost, lost, lost]
+    assert shown.left_out == 7
+    shown = view.matrix(replace(found, gates=(lost, *[won] * 9)))
+    assert [row.gate for row in shown.rows] == [won] * 4
+    shown = view.matrix(replace(found, gates=(lost, won)))
+    assert [row.gate for row in shown.rows] == [lost, won]
+
+
+def test_a_diff_of_a_long_artifact_takes_no_time() -> None:
+    before, after = ([f"rule {i} says {word} of {i * 7}" for i in range(1_000)] for word in ("this", "that"))
+    found = replace(report(a_log()), start_text="\n".join(before), final_text="\n".join(after))
+    began = time.process_time()
+    assert [line.text for line in view.diff(found)] == [*before, *after]
+    assert time.process_time() - began < 1.0
 
 
 def test_a_diff_shows_what_was_kept_added_and_taken_away() -> None:

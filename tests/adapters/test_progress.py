@@ -188,6 +188,7 @@ def test_a_terminal_gets_a_picture_and_without_rich_a_line() -> None:
 
 def test_words_and_characters() -> None:
     assert describe((Add("a", "be\n brief"), Replace("k", "new"), Drop("k"))) == ("+ be brief", "~ k: new", "- k")
+    assert describe((Add("a", "x\x1b]0;title\x07 \x9b2J\u202ey"), Drop("\x1bc"))) == ("+ x ]0;title 2J y", "- c")
     assert sparkline((), 5) == ""
     assert sparkline((0.5,), 5) == "▁"
     assert sparkline((0.0, 0.1, 0.5, 1.0), 3) == "▁▄█"
