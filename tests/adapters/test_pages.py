@@ -19,7 +19,7 @@ from agentdescent.history.report import report
 from agentdescent.record import replace
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.main import main
-from agentdescent_adapters.command.pages import command_line, write_comparison, write_report
+from agentdescent_adapters.command.pages import command_line, names_of, write_comparison, write_report
 from agentdescent_adapters.page import build, chart, comparison, view
 from bench import browser
 from tests.strategies import Job, any_job
@@ -189,6 +189,19 @@ def test_the_command_that_makes_it_again() -> None:
     config = RunConfig(tasks="my file.csv", max_tokens=5_000, self_verify=False, thrifty=True)
     assert command_line(config) == (
         "agentdescent run --tasks 'my file.csv' --max-tokens 5000 --no-self-verify --thrifty"
+    )
+
+
+def test_runs_of_one_name_are_told_apart() -> None:
+    assert names_of(["a/RUN", "b/RUN", "c/OTHER/"]) == ["a/RUN", "b/RUN", "OTHER"]
+
+
+def test_what_makes_a_comparison_unfair_is_said() -> None:
+    one = report(a_log())
+    other = replace(one, state=replace(one.state, setup=replace(one.state.setup, scorer="another")))
+    assert comparison.notes([("a", one), ("b", one)]) == ()
+    assert comparison.notes([("a", one), ("b", other)]) == (
+        "These runs were scored differently: their rewards are not comparable.",
     )
 
 

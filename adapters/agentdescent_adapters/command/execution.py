@@ -165,11 +165,6 @@ def _baselines(job: Job, result: EvolutionResult) -> tuple[float, float] | None:
     return keyword_baseline(train, test), keyword_baseline(train, test, "balanced")
 
 
-def commits(result: EvolutionResult) -> int:
-    """On every head of a population together."""
-    return result.state.population.newest or result.version
-
-
 def recall_loss(result: EvolutionResult) -> dict[str, Any] | None:
     """What stopping gates by prediction has lost, where it was done: estimate, 95 % interval, and from how many."""
     spec, found = result.state.spec, result.recall
@@ -205,7 +200,7 @@ def summary(ended: Ended) -> dict[str, Any]:
         "digest": result.digest,
         "rounds": result.rounds,
         "version": result.version,
-        "commits": commits(result),
+        "commits": result.commits,
         "by_purpose": {line.purpose: line.tokens for line in spend.by_purpose},
         "degraded": [] if budget is None else budget.degraded,
         "allocator": allocator,

@@ -55,7 +55,7 @@ def write_comparison(runs: Sequence[str], out: str | None) -> Written:
     from agentdescent_adapters.page import comparison
 
     began = time.perf_counter()
-    html = comparison.page([(name_of(run), read_report(run)[0]) for run in runs])
+    html = comparison.page([(name, read_report(run)[0]) for name, run in zip(names_of(runs), runs, strict=True)])
     path = out or COMPARISON
     return Written(path, _write(path, html), round(time.perf_counter() - began, 3), ("curves", "numbers"))
 
@@ -87,6 +87,12 @@ def show(path: str) -> None:
 
 def name_of(run: str) -> str:
     return Path(run).resolve().name
+
+
+def names_of(runs: Sequence[str]) -> list[str]:
+    """Those that several runs have in common with the directories they are in."""
+    names = [name_of(run) for run in runs]
+    return [name if names.count(name) == 1 else run for name, run in zip(names, runs, strict=True)]
 
 
 def _write(path: str, html: str) -> int:
