@@ -69,6 +69,11 @@ class EvolutionResult(msgspec.Struct, frozen=True):
     def log_path(self) -> str | None:
         return self.log.path
 
+    @property
+    def commits(self) -> int:
+        """On every head of a population together."""
+        return self.state.population.newest or self.version
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the numbers in a table, and the artifact."""
         return as_html(self._told(), self.rendered)
@@ -78,11 +83,12 @@ class EvolutionResult(msgspec.Struct, frozen=True):
         if self.budget is not None and self.budget.cap is not None:
             spent += f" of {self.budget.cap:,} ({self.budget.ceiling} ceiling)"
         told = [("held-out", f"{_percent(self.base)} → {_percent(self.final)}")]
-        if self.test_interval is not None:
-            low, high = self.test_interval
-            between = f"{_percent(self.test_base)} → {_percent(self.test_final)}"
-            told.append(("test", f"{between} (95 % interval {_percent(low)} to {_percent(high)})"))
-        told += [("tokens", spent), ("commits", str(self.version)), ("stopped", self.stop_reason)]
+        if self.test_base is not None or self.test_final is not None:
+            between = (
+                "" if self.test_interval is None else " (95 % interval {:.1%} to {:.1%})".format(*self.test_interval)
+            )
+            told.append(("test", f"{_percent(self.test_base)} → {_percent(self.test_final)}{between}"))
+        told += [("tokens", spent), ("commits", str(self.commits)), ("stopped", self.stop_reason)]
         return [*told, ("error", self.error)] if self.error else told
 
     def outcomes(self) -> dict[int, Outcome]:

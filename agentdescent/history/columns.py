@@ -79,9 +79,12 @@ def columns(events: Iterable[Event]) -> dict[str, NDArray[Any]]:
     import numpy as np
 
     rows = list(records(events))
-    found: dict[str, NDArray[Any]] = {}
-    for name in Answered.__struct_fields__:
-        values = [getattr(row, name) for row in rows]
-        floats = name in ("score", "reward")
-        found[name] = np.array([np.nan if value is None else value for value in values], float if floats else None)
-    return found
+    kinds = {"int": np.int64, "str": np.str_}
+    return {
+        name: np.array([_number(getattr(row, name)) for row in rows], kinds.get(kind, np.float64))
+        for name, kind in Answered.__annotations__.items()
+    }
+
+
+def _number(value: object) -> object:
+    return float("nan") if value is None else value

@@ -11,9 +11,11 @@ becomes of a whole run, only a run or a simulation tells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 
 from agentdescent.allocation.features import STAGES, Stage
 from agentdescent.engine.event import Event
+from agentdescent.errors import UsageError
 from agentdescent.history.whatif_estimate import (
     METHODS,
     QUANTITIES,
@@ -82,7 +84,10 @@ def by(changes: Sequence[Change], quantity: Quantity, method: Method) -> Change:
 
 
 def what_if(logs: Iterable[Iterable[Event]], target: Target) -> WhatIf:
-    """Raises CorruptLog for a log that cannot be folded, UsageError for a target that does not return a probability."""
+    """Raises CorruptLog for a log that cannot be folded, UsageError for a target that does not return a probability and
+    where numpy is not installed."""
+    if find_spec("numpy") is None:
+        raise UsageError("what another allocator would have changed is computed with numpy: pip install numpy")
     met = [decisions_of(events, target, run) for run, events in enumerate(logs)]
     found = answered([made for one in met for made in one.decisions])
     unfinished = sum(not one.finished for one in met)

@@ -29,16 +29,18 @@ from agentdescent.engine.event import (
 )
 from agentdescent.engine.finishing import checks
 from agentdescent.engine.spec import GateOrder, Spec
-from agentdescent.engine.state import State, initial
-from agentdescent.engine.transition import apply
+from agentdescent.engine.state import State
 from agentdescent.engine.window import take
 from agentdescent.errors import CorruptLog, UsageError
+from agentdescent.history.fold import folded
 from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums, score
 from agentdescent.merge.probe import ask
 from agentdescent.merge.scores import UNKNOWN, score_at
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record, replace
 from agentdescent.search.selection import SingleHead
+
+_SPENT_OUT = ("max_tokens", "max_cost", "max_calls", "max_rollouts")
 
 
 class GateAgain(Record, frozen=True):
@@ -79,16 +81,10 @@ class GatesAgain(Record, frozen=True):
 def gates_again(events: Iterable[Event], *, order: GateOrder | None = None, curtail: bool | None = None) -> GatesAgain:
     """None: as recorded. Raises CorruptLog when the log does not begin with Started, UsageError where gates of the run
     may be stopped by prediction."""
-    fold: _Fold | None = None
-    for number, event in enumerate(events):
-        if fold is None:
-            if not isinstance(event, Started):
-                raise CorruptLog("the log does not begin with Started", 1)
-            fold = _Fold(event, order or event.spec.gate_order, event.spec.curtail if curtail is None else curtail)
-        fold.see(number, event)
-    if fold is None:
-        raise CorruptLog("the log is empty")
-    return fold.result()
+    folding = GatesFolding(order, curtail)
+    for event, before, after in folded(events):
+        folding.fold(event, before, after)
+    return folding.result()
 
 
 class _Seen:
@@ -100,70 +96,87 @@ class _Seen:
         self.failed = False
 
 
-class _Fold:
-    def __init__(self, first: Started, order: GateOrder, curtail: bool) -> None:
-        self.order, self.curtail = order, curtail
-        self.state = initial(first.spec, first.setup)
-        if checks(self.state):
+class GatesFolding:
+    """`gates_again` while a log is folded: `fold` raises UsageError as it does."""
+
+    def __init__(self, order: GateOrder | None = None, curtail: bool | None = None) -> None:
+        self._order, self._curtail = order, curtail
+        self._state: State | None = None
+        self._open: dict[int, _Seen] = {}
+        self._done: list[GateAgain] = []
+        self._left_out = 0
+        self._lasting = True
+
+    def fold(self, event: Event, before: State, after: State) -> None:
+        """`before`, `after`: the states around the event."""
+        self._state = after
+        match event:
+            case Started():
+                self._started(event, before)
+            case GateOpened():
+                self._opened(event, after)
+            case RolledOut() | Failed() | Abandoned():
+                self._answered(event, before, after)
+            case Judged():
+                self._judged(event, before.spec)
+            case Committed():
+                self._left_out += len(self._open)  # their head is no more: they begin anew
+                self._open.clear()
+            case Skipped(reason="clock" | "unaffordable"):
+                self._lasting = False
+            case _:
+                pass
+
+    def _started(self, event: Started, before: State) -> None:
+        if checks(before):
             raise UsageError(
                 "gates of this run may be stopped by prediction, at points that depend on the order: record a run with "
                 "futility=0 and without stage finish to ask this"
             )
-        self.open: dict[int, _Seen] = {}
-        self.done: list[GateAgain] = []
-        self.left_out = 0
-        self.lasting = _indifferent(first.spec)
+        self._lasting = _indifferent(event.spec)
 
-    def see(self, number: int, event: Event) -> None:
-        before = self.state
-        self.state = apply(before, event)
-        match event:
-            case GateOpened():
-                self._opened(number, event)
-            case RolledOut() | Failed() | Abandoned():
-                self._answered(before, event)
-            case Judged():
-                seen = self.open.pop(event.subject, None)
-                if seen is not None and isinstance(event.evidence, GateEvidence) and not seen.failed:
-                    self.done.append(_again(seen, self.order, self.curtail, event.outcome == "committed"))
-                elif seen is not None:
-                    self.left_out += 1
-            case Committed():
-                self.left_out += len(self.open)  # their head is no more: they begin anew
-                self.open.clear()
-            case Skipped(reason="clock" | "unaffordable"):
-                self.lasting = False
-            case _:
-                pass
+    def _judged(self, event: Judged, spec: Spec) -> None:
+        seen = self._open.pop(event.subject, None)
+        if seen is not None and isinstance(event.evidence, GateEvidence) and not seen.failed:
+            order = self._order or spec.gate_order
+            curtail = spec.curtail if self._curtail is None else self._curtail
+            self._done.append(_again(seen, order, curtail, event.outcome == "committed"))
+        elif seen is not None:
+            self._left_out += 1
 
-    def _opened(self, number: int, event: GateOpened) -> None:
-        sweep, state = self.state.sweep, self.state
+    def _opened(self, event: GateOpened, state: State) -> None:
+        sweep = state.sweep
         gate = next(gate for gate in sweep.gates if gate.subject == event.subject) if sweep is not None else None
         if gate is not None:
             sizes = (state.setup.tasks[task].size for task in state.split.heldout)
             worst = tuple(reservation(state.governor, "solve", gate.size + size).tokens for size in sizes)
-            self.open[event.subject] = _Seen(number, gate, worst)
+            self._open[event.subject] = _Seen(state.seq - 1, gate, worst)
 
-    def _answered(self, before: State, event: RolledOut | Failed | Abandoned) -> None:
+    def _answered(self, event: RolledOut | Failed | Abandoned, before: State, after: State) -> None:
+        if not self._open:
+            return
         decided: Decided = take(before.window, event.id)[0]
-        seen = self.open.get(decided.subject)
+        seen = self._open.get(decided.subject)
         if seen is None or not isinstance(decided.command, Rollout) or decided.command.purpose != "gate":
             return
         if not isinstance(event, RolledOut):
             seen.failed = True
             return
-        used = self.state.governor.spent.tokens - before.governor.spent.tokens
+        used = after.governor.spent.tokens - before.governor.spent.tokens
         seen.answers[before.position[decided.command.task]] = event.score, used
 
     def result(self) -> GatesAgain:
-        stopped, tariff = self.state.stopped, self.state.setup.tariff
-        spent_out = stopped is None or stopped.reason in ("max_tokens", "max_cost", "max_calls", "max_rollouts")
+        """As far as it was folded. Raises CorruptLog when that is nothing."""
+        state = self._state
+        if state is None:
+            raise CorruptLog("the log is empty")
+        spent_out = state.stopped is None or state.stopped.reason in _SPENT_OUT
         return GatesAgain(
-            tuple(self.done),
-            self.left_out + len(self.open),
-            self.state.governor.spent.tokens,
-            self.lasting and not spent_out and not self.left_out and not self.open,
-            tariff.solve.strict,
+            tuple(self._done),
+            self._left_out + len(self._open),
+            state.governor.spent.tokens,
+            self._lasting and not spent_out and not self._left_out and not self._open,
+            state.setup.tariff.solve.strict,
         )
 
 

@@ -135,6 +135,9 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "--tasks", "m.csv", "--scorer", "exakt"], "exakt"),
     (["run", "--tasks", "m.csv", "--agent", "nowhere:agent"], "nowhere"),
     (["run", "--tasks", "m.csv", "--workers", "0"], "n_workers is 0"),
+    (["run", "--tasks", "m.csv", "--limit", "5"], "limit is given, and means nothing to the file m.csv"),
+    (["run", "--tasks", "m.csv", "--subset", "x"], "subset is given, and means nothing to the file m.csv"),
+    (["run", "--tasks", "demo", "--text", "x"], "text is given, and means nothing to the tasks of the demo"),
     (["run", "bad.toml"], "unknown key 'worker'"),
     (["run", "broken.toml"], "broken.toml"),
     (["replay", "nowhere"], "holds no run"),
@@ -381,7 +384,7 @@ def test_a_refused_resume_spoils_nothing(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_run_that_has_not_begun_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     DiskLog.create(tmp_path / "RUN").close()
-    for command in ("status", "show", "replay"):
+    for command in ("status", "show", "replay", "report", "compare", "whatif"):
         code, _, err = run(capsys, command, str(tmp_path / "RUN"))
         assert (code, "has not begun" in err) == (2, True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from agentdescent.history.report import report
 from agentdescent.record import replace
 from agentdescent_adapters.command.config import RunConfig
 from agentdescent_adapters.command.main import main
-from agentdescent_adapters.command.pages import command_line, write_comparison, write_report
+from agentdescent_adapters.command.pages import command_line, names_of, write_comparison, write_report
 from agentdescent_adapters.page import build, chart, comparison, view
 from bench import browser
 from tests.strategies import Job, any_job
@@ -130,6 +131,28 @@ def test_of_a_long_run_the_commits_and_the_last_gates_have_rows(monkeypatch: pyt
     assert shown.rows[-1].gate == found.gates[-1]
 
 
+def test_a_commit_keeps_its_row_however_many_gates_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = report(a_log())
+    won = next(row for row in found.gates if row.outcome == "committed")
+    lost = next(row for row in found.gates if row.outcome != "committed")
+    monkeypatch.setattr(view, "GATES", 4)
+    shown = view.matrix(replace(found, gates=(lost, won, *[lost] * 9)))
+    assert [row.gate for row in shown.rows] == [won, lost, lost, lost]
+    assert shown.left_out == 7
+    shown = view.matrix(replace(found, gates=(lost, *[won] * 9)))
+    assert [row.gate for row in shown.rows] == [won] * 4
+    shown = view.matrix(replace(found, gates=(lost, won)))
+    assert [row.gate for row in shown.rows] == [lost, won]
+
+
+def test_a_diff_of_a_long_artifact_takes_no_time() -> None:
+    before, after = ([f"rule {i} says {word} of {i * 7}" for i in range(1_000)] for word in ("this", "that"))
+    found = replace(report(a_log()), start_text="\n".join(before), final_text="\n".join(after))
+    began = time.process_time()
+    assert [line.text for line in view.diff(found)] == [*before, *after]
+    assert time.process_time() - began < 1.0
+
+
 def test_a_diff_shows_what_was_kept_added_and_taken_away() -> None:
     found = replace(report(a_log()), start_text="a\nb\nc", final_text="a\nB\nc\nd")
     assert [(line.kind, line.text) for line in view.diff(found)] == [
@@ -166,6 +189,19 @@ def test_the_command_that_makes_it_again() -> None:
     config = RunConfig(tasks="my file.csv", max_tokens=5_000, self_verify=False, thrifty=True)
     assert command_line(config) == (
         "agentdescent run --tasks 'my file.csv' --max-tokens 5000 --no-self-verify --thrifty"
+    )
+
+
+def test_runs_of_one_name_are_told_apart() -> None:
+    assert names_of(["a/RUN", "b/RUN", "c/OTHER/"]) == ["a/RUN", "b/RUN", "OTHER"]
+
+
+def test_what_makes_a_comparison_unfair_is_said() -> None:
+    one = report(a_log())
+    other = replace(one, state=replace(one.state, setup=replace(one.state.setup, scorer="another")))
+    assert comparison.notes([("a", one), ("b", one)]) == ()
+    assert comparison.notes([("a", one), ("b", other)]) == (
+        "These runs were scored differently: their rewards are not comparable.",
     )
 
 

@@ -42,3 +42,11 @@ def test_a_column_holds_a_field_of_every_row(job: Job, seed: int) -> None:
             assert [None if math.isnan(value) else value for value in column.tolist()] == [row.score for row in rows]
         else:
             assert column.tolist() == [getattr(row, name) for row in rows]
+
+
+@given(any_job())
+def test_a_column_has_its_type_before_anything_was_answered(job: Job) -> None:
+    _, log = play(*job)
+    kinds = [{name: column.dtype.kind for name, column in columns(events).items()} for events in (log[:1], log)]
+    assert kinds[0] == kinds[1]
+    assert [kinds[0][name] for name in ("event", "task", "score", "reward")] == ["i", "U", "f", "f"]

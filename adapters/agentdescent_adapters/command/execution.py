@@ -95,8 +95,11 @@ def _caps_in_force(run: str) -> dict[str, float | int | None] | None:
             caps = event.spec.caps
         elif isinstance(event, Amended):
             caps = event.caps
-    if caps is None:
-        return None
+    return None if caps is None else caps_as_flags(caps)
+
+
+def caps_as_flags(caps: Caps) -> dict[str, float | int | None]:
+    """By the names of the flags, money in dollars."""
     dollars = None if caps.cost is None else caps.cost / 1_000_000_000
     return dict(zip(CAPS, (caps.tokens, dollars, caps.calls, caps.rollouts, caps.seconds, caps.rounds), strict=True))
 
@@ -162,11 +165,6 @@ def _baselines(job: Job, result: EvolutionResult) -> tuple[float, float] | None:
     return keyword_baseline(train, test), keyword_baseline(train, test, "balanced")
 
 
-def commits(result: EvolutionResult) -> int:
-    """On every head of a population together."""
-    return result.state.population.newest or result.version
-
-
 def recall_loss(result: EvolutionResult) -> dict[str, Any] | None:
     """What stopping gates by prediction has lost, where it was done: estimate, 95 % interval, and from how many."""
     spec, found = result.state.spec, result.recall
@@ -202,7 +200,7 @@ def summary(ended: Ended) -> dict[str, Any]:
         "digest": result.digest,
         "rounds": result.rounds,
         "version": result.version,
-        "commits": commits(result),
+        "commits": result.commits,
         "by_purpose": {line.purpose: line.tokens for line in spend.by_purpose},
         "degraded": [] if budget is None else budget.degraded,
         "allocator": allocator,

@@ -56,6 +56,7 @@ def load_tasks(config: RunConfig) -> list[Task]:
     """The tasks of a config. Raises UsageError that names the file, the place and the remedy."""
     if not config.tasks:
         raise UsageError("no tasks: give --tasks FILE.csv or FILE.jsonl (or `--tasks demo`)")
+    _refuse_idle(config)
     if config.tasks == DEMO:
         tasks = demo_tasks()
     elif config.tasks.startswith(HUBS):
@@ -63,6 +64,17 @@ def load_tasks(config: RunConfig) -> list[Task]:
     else:
         tasks = read_tasks(config.tasks, text=config.text, label=config.label, id=config.id, split=config.split)
     return keep_labels(tasks, config.labels) if config.labels is not None else tasks
+
+
+def _refuse_idle(config: RunConfig) -> None:
+    """Raises UsageError for what says how tasks are read and means nothing to these."""
+    if config.tasks.startswith(HUBS):
+        return
+    idle = ("subset", "limit") if config.tasks != DEMO else ("subset", "limit", "text", "label", "id", "split")
+    for name in idle:
+        if getattr(config, name) != getattr(RunConfig(), name):
+            what = "the tasks of the demo" if config.tasks == DEMO else f"the file {config.tasks}"
+            raise UsageError(f"{name} is given, and means nothing to {what}: leave it out")
 
 
 def _from_hub(config: RunConfig) -> list[Task]:

@@ -24,8 +24,11 @@ from agentdescent_adapters.command.config_file import merge
 from agentdescent_adapters.command.execution import DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
 from agentdescent_adapters.command.parser import CHANGEABLE, parser
 from agentdescent_adapters.disk import read_chained, read_events
-from agentdescent_adapters.telemetry.files import Status, read_status, status_of
+from agentdescent_adapters.telemetry.files import Status, status_of
+from agentdescent_adapters.telemetry.follow import follow, shown_on
 
+PAUSE = 0.25
+"""Seconds between two looks at a log that is followed."""
 DEMO_CONFIG = RunConfig(tasks=DEMO, max_tokens=250_000, workers=8, rounds=60, test_share=0.25)
 
 
@@ -96,20 +99,26 @@ def _status_now(run: str) -> Status:
 
 def _require_begun(run: str) -> None:
     if next(iter(read_events(run)), None) is None:
-        raise UsageError(f"{run}: the run has not begun: `agentdescent resume {run}` starts it")
+        raise _not_begun(run)
 
 
-def _status(run: str, *, follow: bool, json: bool) -> int:
-    last = _status_now(run)
-    while follow and last.stop_reason is None:
-        now = read_status(run)
-        if now is not None and msgspec.structs.replace(now, pid=0) != last:
-            last = msgspec.structs.replace(now, pid=0)
-            _show_status(last, json=json)
-        if now is None or now.stop_reason is not None or not _alive(now.pid):
-            break
-        time.sleep(0.5)
+def _not_begun(run: str) -> UsageError:
+    return UsageError(f"{run}: the run has not begun: `agentdescent resume {run}` starts it")
+
+
+def _status(run: str, *, json: bool) -> int:
     _show_status(_status_now(run), json=json)
+    return 0
+
+
+def _follow(run: str, *, json: bool) -> int:
+    state = follow(run, shown_on(sys.stdout, json=json), lambda: time.sleep(PAUSE))
+    if state is None:
+        raise _not_begun(run)
+    if not json:
+        _show_status(status_of(state), json=False)
+    if state.stopped is None:
+        print(f"agentdescent: nobody works on it; go on with: agentdescent resume {run}", file=sys.stderr)
     return 0
 
 
@@ -118,18 +127,6 @@ def _show_status(status: Status, *, json: bool) -> None:
         _print(status)
     else:
         print(text.status(status), flush=True)
-
-
-def _alive(pid: int) -> bool:
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _show(run: str, *, json: bool) -> int:
@@ -181,9 +178,22 @@ def _page(written: pages.Written, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _runs_read(arguments: argparse.Namespace) -> list[str]:
+    """The runs that a command reads, and nothing else does."""
+    match arguments.command:
+        case "replay" | "status" | "show" | "report":
+            return [arguments.run]
+        case "compare" | "whatif":
+            return list(arguments.runs)
+        case _:
+            return []
+
+
 def _dispatch(arguments: argparse.Namespace) -> int:
-    if arguments.command in ("replay", "status", "show", "report"):
-        _require_begun(arguments.run)
+    if arguments.command == "status" and arguments.follow:
+        return _follow(arguments.run, json=arguments.json)
+    for run in _runs_read(arguments):
+        _require_begun(run)
     match arguments.command:
         case "demo":
             flags = _config_flags(arguments, RunConfig.__struct_fields__)
@@ -201,7 +211,7 @@ def _dispatch(arguments: argparse.Namespace) -> int:
         case "replay":
             return _replay(arguments.run, check=arguments.check, json=arguments.json)
         case "status":
-            return _status(arguments.run, follow=arguments.follow, json=arguments.json)
+            return _status(arguments.run, json=arguments.json)
         case "report":
             return _page(pages.write_report(arguments.run, arguments.out), arguments)
         case "compare":

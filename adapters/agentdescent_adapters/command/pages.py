@@ -8,14 +8,18 @@ import time
 import webbrowser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from agentdescent.engine.event import Event
+from agentdescent.engine.state import State
 from agentdescent.errors import UsageError
+from agentdescent.history.fold import folded
 from agentdescent.history.log import GENESIS
-from agentdescent.history.report import Report, report
+from agentdescent.history.report import Folding, Report
 from agentdescent_adapters.command import config as configuration
+from agentdescent_adapters.command import execution
 from agentdescent_adapters.disk import read_chained, write_atomic
 
 REPORT = "report.html"
@@ -33,11 +37,14 @@ class Written(msgspec.Struct, frozen=True):
 
 def write_report(run: str, out: str | None) -> Written:
     """The page of a run, by default report.html in it. Raises UsageError when it cannot be written."""
+    from agentdescent_adapters.command.answers import GateQuestions, answers
     from agentdescent_adapters.page import build
 
     began = time.perf_counter()
-    found, digest = read_report(run)
-    html = build.page(found, run=name_of(run), digest=digest, commands=_commands(run), whatif=())
+    gates = GateQuestions()
+    found, digest = read_report(run, gates)
+    told = answers(run, found, gates)
+    html = build.page(found, run=name_of(run), digest=digest, commands=_commands(run, found), whatif=told)
     path = out or os.path.join(run, REPORT)
     size = _write(path, html)
     return Written(path, size, round(time.perf_counter() - began, 3), tuple(name for name, _ in build.SECTIONS))
@@ -48,13 +55,17 @@ def write_comparison(runs: Sequence[str], out: str | None) -> Written:
     from agentdescent_adapters.page import comparison
 
     began = time.perf_counter()
-    html = comparison.page([(name_of(run), read_report(run)[0]) for run in runs])
+    html = comparison.page([(name, read_report(run)[0]) for name, run in zip(names_of(runs), runs, strict=True)])
     path = out or COMPARISON
     return Written(path, _write(path, html), round(time.perf_counter() - began, 3), ("curves", "numbers"))
 
 
-def read_report(run: str) -> tuple[Report, str]:
-    """The report of a run directory, and the digest of what it was made of."""
+class Folds(Protocol):
+    def fold(self, event: Event, before: State, after: State) -> None: ...
+
+
+def read_report(run: str, *others: Folds) -> tuple[Report, str]:
+    """The report of a run directory, and the digest of what it was made of; `others` see the same events."""
     digest = GENESIS
 
     def events() -> Iterator[Event]:
@@ -63,7 +74,11 @@ def read_report(run: str) -> tuple[Report, str]:
             digest = after
             yield event
 
-    return report(events()), digest
+    folding = Folding()
+    for event, before, after in folded(events()):
+        for one in (folding, *others):
+            one.fold(event, before, after)
+    return folding.report(), digest
 
 
 def show(path: str) -> None:
@@ -72,6 +87,12 @@ def show(path: str) -> None:
 
 def name_of(run: str) -> str:
     return Path(run).resolve().name
+
+
+def names_of(runs: Sequence[str]) -> list[str]:
+    """Those that several runs have in common with the directories they are in."""
+    names = [name_of(run) for run in runs]
+    return [name if names.count(name) == 1 else run for name, run in zip(names, runs, strict=True)]
 
 
 def _write(path: str, html: str) -> int:
@@ -83,21 +104,42 @@ def _write(path: str, html: str) -> int:
     return len(data)
 
 
-def _commands(run: str) -> str:
+def _commands(run: str, found: Report) -> str:
     """What makes the run again, and what checks it."""
-    check = f"agentdescent replay {name_of(run)} --check    # take every decision again"
+    name, again = shlex.quote(name_of(run)), shlex.quote(f"{name_of(run)}-again")
+    check = f"agentdescent replay {name} --check    # take every decision again"
+    return "\n".join((_start(run, again), *_raised(again, found), check))
+
+
+def _start(run: str, again: str) -> str:
     if not os.path.exists(os.path.join(run, configuration.JOB)):
-        return f"# this run was started from Python: evolve(...) with the choices below, and the same agent\n{check}"
-    return f"{command_line(configuration.load(run))}\n{check}"
+        return "# this run was started from Python: evolve(...) with the choices below, and the same agent"
+    try:
+        config = configuration.load(run)
+    except UsageError as error:  # the page is from the log, which is whole
+        return f"# how it was started is not known: {' '.join(str(error).split())}"
+    return f"{command_line(config)} --out {again}"
+
+
+def _raised(again: str, found: Report) -> list[str]:
+    """What it was resumed with, where its caps are no longer those that it began with."""
+    begun = execution.caps_as_flags(found.state.spec.caps)
+    now = execution.caps_as_flags(found.state.governor.caps)
+    flags = "".join(_flag(cap, value) for cap, value in now.items() if value is not None and value != begun[cap])
+    return [f"agentdescent resume {again}{flags}    # its caps were raised"] if flags else []
 
 
 def command_line(config: configuration.RunConfig) -> str:
     """The command that starts a run with this config: what differs from the defaults as flags."""
     default = configuration.RunConfig()
-    parts = ["agentdescent run"]
-    for name in config.__struct_fields__:
-        value, flag = getattr(config, name), name.replace("_", "-")
-        if value != getattr(default, name):
-            named = f"--{flag}" if value is not False else f"--no-{flag}"
-            parts.append(named if isinstance(value, bool) else f"{named} {shlex.quote(str(value))}")
-    return " ".join(parts)
+    names = (name for name in config.__struct_fields__ if getattr(config, name) != getattr(default, name))
+    return "agentdescent run" + "".join(_flag(name, getattr(config, name)) for name in names)
+
+
+def _flag(name: str, value: object) -> str:
+    """A value that begins with a dash stands behind `=`: else it would be a flag."""
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f" --{flag}" if value else f" --no-{flag}"
+    text = str(value)
+    return f" {shlex.quote(f'--{flag}={text}')}" if text.startswith("-") else f" --{flag} {shlex.quote(text)}"

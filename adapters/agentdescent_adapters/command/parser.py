@@ -95,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     checked = add("replay", "fold a recorded run; with --check, take every decision again", run=True)
     checked.add_argument("--check", action="store_true", help="take every decision again and compare")
     watched = add("status", "what a run has come to", run=True)
-    watched.add_argument("--follow", action="store_true", help="go on until the run ends")
+    watched.add_argument("--follow", action="store_true", help="go on until the run stops, or nobody works on it")
     add("show", "the rules, and which proposal each came from", run=True)
     told = add("report", "a page about a run, from its log alone", run=True)
     told.add_argument("--out", metavar="FILE", help="HTML file to write (default: report.html in the run)")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from agentdescent.history.lineage import Line
 from agentdescent.history.summary import Spend
 from agentdescent_adapters.command import plan
-from agentdescent_adapters.command.execution import Ended, commits, recall_loss
+from agentdescent_adapters.command.execution import Ended, recall_loss
 from agentdescent_adapters.telemetry.files import Status
 from agentdescent_adapters.telemetry.gauge import bar, can_draw
 
@@ -29,7 +29,7 @@ def report(ended: Ended) -> str:
         lines.append(f"test       {_percent(result.test_base)} -> {_percent(result.test_final)}{between}")
     if ended.baselines is not None:
         lines.append(f"           {max(ended.baselines):.1%} by the most telling word of each label")
-    lines.append(f"stopped    {result.stop_reason} after {result.rounds} rounds, {commits(result)} commits")
+    lines.append(f"stopped    {result.stop_reason} after {result.rounds} rounds, {result.commits} commits")
     if result.error:
         lines.append(f"error      {result.error}")
     lines += ["", *result.rendered.splitlines(), ""]
@@ -56,7 +56,7 @@ def report(ended: Ended) -> str:
         )
     if result.population:
         lines.append(f"population: {len(result.population):,} artifacts")
-    lines.append(f"of {commits(result)} commits, {result.expected_junk:.1f} are expected to be no improvement")
+    lines.append(f"of {result.commits} commits, {result.expected_junk:.1f} are expected to be no improvement")
     lines += ["", "next:"]
     lines += [f"  agentdescent {verb}" for verb in next_commands(ended.run, result.stop_reason)]
     return "\n".join(lines)

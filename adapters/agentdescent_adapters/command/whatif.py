@@ -27,7 +27,7 @@ from agentdescent_adapters.command.execution import look_for_modules
 from agentdescent_adapters.disk import read_events
 
 HELP = "what another allocator, cap or gate order would have changed in recorded runs"
-_WORDS = {"exact": "EXACT", "estimate": "ESTIMATE", "no-support": "NO SUPPORT"}
+WORDS = {"exact": "EXACT", "estimate": "ESTIMATE", "no-support": "NO SUPPORT"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def report(arguments: argparse.Namespace) -> Report:
         {} if arguments.cap is None else {run: under_cap(read_events(run), arguments.cap, found_again) for run in runs}
     )
     again = (
-        _gates(run, gates_again(read_events(run), order=arguments.gate_order, curtail=arguments.curtail))
+        gates_of(run, gates_again(read_events(run), order=arguments.gate_order, curtail=arguments.curtail))
         for run in (runs if by_gates else ())
     )
     return Report(answer, caps, tuple(again))
@@ -147,7 +147,7 @@ def _stages(given: str | None, runs: Sequence[str]) -> tuple[Stage, ...]:
     return tuple(stage for stage in STAGES if stage in found)
 
 
-def _gates(run: str, again: GatesAgain) -> Gates:
+def gates_of(run: str, again: GatesAgain) -> Gates:
     low, high = sum(gate.tokens_low for gate in again.gates), sum(gate.tokens_high for gate in again.gates)
     kind = "exact" if low == high else "bounds" if again.bounded else "estimated-bounds"
     tokens = sum(gate.tokens for gate in again.gates)
@@ -201,10 +201,10 @@ def _changes(changes: Sequence[Change], support: str) -> Iterator[str]:
         told.add(key)
         method = one.method.upper() if one.kind == "estimate" else ""
         rests = "" if one.value is None else support
-        yield f"  {one.quantity:8}{method:6}{_number(one)}  {_WORDS[one.kind]}{rests}"
+        yield f"  {one.quantity:8}{method:6}{number_of(one)}  {WORDS[one.kind]}{rests}"
 
 
-def _number(one: Change) -> str:
+def number_of(one: Change) -> str:
     if one.value is None or one.low is None or one.high is None:
         return one.reason
     value, low, high = (_signed(one.quantity, number) for number in (one.value, one.low, one.high))
@@ -224,25 +224,37 @@ def _signed(quantity: str, number: float) -> str:
 
 
 def _cap(run: str, found: UnderCap) -> Iterator[str]:
+    for answer, sure in cap_answers(found):
+        yield f"{run} under {found.cap:,} tokens: {answer}  {sure}"
+
+
+def cap_answers(found: UnderCap) -> tuple[tuple[str, str], ...]:
+    """What came of it, each with how sure it is."""
     reward = "the start never scored" if found.reward is None else f"held-out {found.reward:.4f}"
     came = f"{found.tokens:,} tokens, {found.commits} commits, {reward}"
     if found.complete:
-        yield f"{run} under {found.cap:,} tokens: {came}, ends with {found.reason}  EXACT"
-    else:
-        yield f"{run} under {found.cap:,} tokens: as far as event {found.events}, {came}  EXACT"
-        yield f"  beyond it: {found.beyond}  NO SUPPORT"
+        return ((f"{came}, ends with {found.reason}", WORDS["exact"]),)
+    as_far = f"as far as event {found.events}, {came}"
+    return (as_far, WORDS["exact"]), (f"beyond it: {found.beyond}", WORDS["no-support"])
 
 
 def _gate_lines(found: Gates) -> Iterator[str]:
     yield f"{found.run}: {found.gates} gates, {found.exact} exact, {found.left_out} left out"
+    tokens, sure = gate_answer(found)
+    yield f"  tokens of gates: {tokens}  {sure}"
+    yield f"  every verdict is the same  {WORDS['exact']}"
+    yield f"  {gate_scope(found)}"
+
+
+def gate_answer(found: Gates) -> tuple[str, str]:
+    """What the gates would have cost, and how sure that is."""
     if found.kind == "exact":
-        yield f"  tokens of gates: recorded {found.tokens:,}, then {found.tokens_low:,}  EXACT"
-    else:
-        word = "EXACT bounds" if found.kind == "bounds" else "ESTIMATE: the ports declared no bound"
-        between = f"{found.tokens_low:,} to {found.tokens_high:,}"
-        yield f"  tokens of gates: recorded {found.tokens:,}, then {between}  {word}"
-    yield "  every verdict is the same  EXACT"
+        return f"recorded {found.tokens:,}, then {found.tokens_low:,}", WORDS["exact"]
+    word = "EXACT bounds" if found.kind == "bounds" else "ESTIMATE: the ports declared no bound"
+    return f"recorded {found.tokens:,}, then {found.tokens_low:,} to {found.tokens_high:,}", word
+
+
+def gate_scope(found: Gates) -> str:
     if found.whole_run:
-        yield "  nothing else in this run depends on it: that is the change of the whole run"
-    else:
-        yield "  what this run did with the rest of its budget depends on it: gate by gate only"
+        return "nothing else in this run depends on it: that is the change of the whole run"
+    return "what this run did with the rest of its budget depends on it: gate by gate only"

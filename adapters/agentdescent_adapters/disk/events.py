@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from agentdescent.engine.event import Event
 from agentdescent.errors import CorruptLog, UsageError
 from agentdescent.history.log import read
-from agentdescent_adapters.disk.layout import ANSWERS, EVENTS
+from agentdescent_adapters.disk.layout import ANSWERS, EVENTS, LOCK
 from agentdescent_adapters.disk.lines import follow_lines, whole_lines
+from agentdescent_adapters.disk.lock import is_held
 
 
 def require_run(root: str) -> None:
@@ -35,6 +36,11 @@ def follow_events(path: str | os.PathLike[str], wait: Callable[[], bool]) -> Ite
     root = os.path.abspath(path)
     require_run(root)
     return (event for event, _ in read(follow_lines(os.path.join(root, EVENTS), wait)))
+
+
+def being_written(path: str | os.PathLike[str]) -> bool:
+    """Whether a process writes the run in a directory at this moment."""
+    return is_held(os.path.join(path, LOCK))
 
 
 def read_chained(path: str | os.PathLike[str]) -> Iterator[tuple[Event, str]]:

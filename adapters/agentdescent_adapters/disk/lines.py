@@ -108,16 +108,18 @@ def whole_end(path: str) -> int:
 
 def follow_lines(path: str, wait: Callable[[], bool]) -> Iterator[bytes]:
     """Every line that is whole, and those that are added later. At the end of what there is, `wait` is called before
-    looking again; False ends it."""
+    looking again; False ends it. What there is of a last line is read again when more is looked for: a crash may have
+    torn it, and whoever goes on writes another in its place."""
     with open(path, "rb") as file:
-        begun = b""
+        end = 0
         while True:
-            piece = file.readline()
-            begun += piece
-            if begun.endswith(b"\n"):
-                yield begun
-                begun = b""
-            elif not piece and not wait():
+            line = file.readline()
+            if line.endswith(b"\n"):
+                end += len(line)
+                yield line
+            elif wait():
+                file.seek(end)
+            else:
                 return
 
 

@@ -70,6 +70,21 @@ def acquire(files: Files, path: str, directory: str) -> int:
     return handle
 
 
+def is_held(path: str) -> bool:
+    """Whether a process holds it at this moment. To find out that none does, it is held for an instant."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def _holder(path: str) -> str:
     """The process id in a lock file; empty when there is none (its holder is about to write it)."""
     with contextlib.suppress(OSError), open(path, "rb") as file:

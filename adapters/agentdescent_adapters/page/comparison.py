@@ -56,6 +56,8 @@ def notes(runs: Sequence[tuple[str, Report]]) -> tuple[str, ...]:
         found.append("These runs decided on different held-out tasks: compare the test parts, not the curves.")
     if len({report.state.setup.agent for _, report in runs}) > 1:
         found.append("These runs had different agents.")
+    if len({report.state.setup.scorer for _, report in runs}) > 1:
+        found.append("These runs were scored differently: their rewards are not comparable.")
     if len({report.state.governor.caps.tokens for _, report in runs}) > 1:
         found.append("These runs had different token caps: compare the curves at equal tokens, not the ends.")
     return tuple(found)

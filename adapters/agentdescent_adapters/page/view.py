@@ -97,16 +97,21 @@ def matrix(report: Report) -> Matrix:
     """Columns: the tasks that the start lost most on first, which is the order in which a gate asks at first."""
     base = report.base_scores or (0.0,) * len(report.heldout)
     order = sorted(range(len(report.heldout)), key=lambda position: (base[position], position))
-    kept = report.gates
-    if len(kept) > GATES:
-        late = {id(row) for row in kept[-GATES:]}
-        kept = tuple(row for row in kept if row.outcome == "committed" or id(row) in late)[-GATES:]
+    kept = _shown(report.gates)
     return Matrix(
         tuple(Row(row, strip(row.marks, order)) for row in kept),
         tuple(report.heldout[position] for position in order),
         len(report.gates) - len(kept),
         tuple(sorted(Counter(row.reason for row in report.gates).items())),
     )
+
+
+def _shown(gates: tuple[GateRow, ...]) -> tuple[GateRow, ...]:
+    """The last commits, and as many of the last others as there is room for."""
+    won = [at for at, row in enumerate(gates) if row.outcome == "committed"][-GATES:]
+    others = [at for at, row in enumerate(gates) if row.outcome != "committed"]
+    room = GATES - len(won)
+    return tuple(gates[at] for at in sorted([*won, *others[max(0, len(others) - room) :]]))
 
 
 def costs(report: Report) -> Costs:
@@ -168,7 +173,14 @@ def lines(report: Report) -> tuple[Line, ...]:
 def diff(report: Report) -> tuple[DiffLine, ...]:
     """The final text against the start, a line each: kept " ", added "+", taken away "-"."""
     before, after = report.start_text.splitlines(), report.final_text.splitlines()
-    return tuple(DiffLine(line[:1], line[2:]) for line in difflib.ndiff(before, after) if line[:1] != "?")
+    found: list[DiffLine] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            found += [DiffLine(" ", line) for line in before[a:b]]
+        else:
+            found += [DiffLine("-", line) for line in before[a:b]]
+            found += [DiffLine("+", line) for line in after[c:d]]
+    return tuple(found)
 
 
 def sentence(report: Report) -> str:

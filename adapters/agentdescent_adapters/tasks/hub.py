@@ -6,7 +6,8 @@ typed: what comes out of them is cast once, here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, cast, runtime_checkable
 
 import msgspec
@@ -64,11 +65,8 @@ def hf(
     cannot be loaded, be it for want of the package, the network, the data set or a column.
     """
     module = imported("datasets", "a Hugging Face data set", "datasets", "hf")
-    try:
-        table = cast(_HuggingFace, module).load_dataset(dataset, config, split=split)
-    except Exception as error:  # a library that raises what its own libraries raise
-        raise _unavailable(dataset, error, " and HF_HUB_OFFLINE is not set") from error
-    return _tasks(dataset, table, limit, text, label, id)
+    load = partial(cast(_HuggingFace, module).load_dataset, dataset, config, split=split)
+    return _tasks(dataset, load, " and HF_HUB_OFFLINE is not set", limit, text, label, id)
 
 
 def modelscope(
@@ -83,17 +81,30 @@ def modelscope(
 ) -> list[Task]:
     """As `hf`, from ModelScope; `config` is what it calls a subset."""
     module = imported("modelscope.msdatasets", "a ModelScope data set", "modelscope[datasets]", "modelscope")
-    try:
+
+    def load() -> _Table:
         loaded = cast(_ModelScope, module).MsDataset.load(dataset, subset_name=config, split=split)
-        table = loaded.to_hf_dataset() if isinstance(loaded, _Wrapped) else cast(_Table, loaded)
-    except Exception as error:
-        raise _unavailable(dataset, error, "") from error
-    return _tasks(dataset, table, limit, text, label, id)
+        return loaded.to_hf_dataset() if isinstance(loaded, _Wrapped) else cast(_Table, loaded)
+
+    return _tasks(dataset, load, "", limit, text, label, id)
 
 
-def _tasks(dataset: str, table: _Table, limit: int | None, text: str, label: str, id: str | None) -> list[Task]:
-    if limit is not None and limit < 1:
+def _tasks(
+    dataset: str,
+    load: Callable[[], _Table],
+    offline: str,
+    limit: int | None,
+    text: str,
+    label: str,
+    id: str | None,
+) -> list[Task]:
+    """`offline`: what else may be why the hub cannot be reached."""
+    if limit is not None and limit < 1:  # before anything is fetched for it
         raise UsageError(f"{dataset}: limit {limit}: ask for at least 1 row, or None for all")
+    try:
+        table = load()
+    except Exception as error:  # a library that raises what its own libraries raise
+        raise _unavailable(dataset, error, offline) from error
     check_columns(dataset, table.column_names, text, label, id)
     wanted = list(dict.fromkeys(name for name in (text, label, id) if name is not None))
     chosen = table.select_columns(wanted)

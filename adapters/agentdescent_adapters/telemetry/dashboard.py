@@ -22,44 +22,64 @@ SOONEST = 0.2
 WORKERS = 8
 
 
+class Canvas:
+    """The place in a terminal where a picture is drawn over the one before; the last one stays. `gone` once drawing
+    failed, which raises nothing: nobody looks any more."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._console = Console(file=stream, highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+        self._started = False
+        self.gone = False
+
+    def draw(self, shot: Snapshot) -> None:
+        try:
+            if not self._started:
+                self._started = True
+                self._live.start()
+            self._live.update(picture(shot, self._console.width), refresh=True)
+        except (OSError, ValueError):
+            self.gone = True
+
+    def close(self) -> None:
+        """Leave the last picture and give the terminal back."""
+        if not self._started:
+            return
+        self._started = False
+        try:
+            self._live.stop()
+        except (OSError, ValueError):
+            self.gone = True
+
+
 class Dashboard:
-    """An observer. Draws to a terminal; the last picture stays. Never ends the run: a broken terminal is left alone."""
+    """An observer. Draws to a terminal; never ends the run: one that is broken is left alone."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._watch = Watch(clock)
         self._clock = clock
-        self._console = Console(file=stream, highlight=False)
-        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+        self._canvas = Canvas(stream)
         self._next = 0.0
-        self._started = False
-        self.silent = False
+
+    @property
+    def silent(self) -> bool:
+        return self._canvas.gone
 
     def __call__(self, event: Event, state: State) -> None:
         self._watch.fold(event, state)
         ended = isinstance(event, Stopped)
         if self.silent or (not ended and self._clock() < self._next):
             return
-        try:
-            self._draw(state)
-            if ended:
-                self.close()
-        except (OSError, ValueError):  # nobody looks any more: the run goes on without
-            self.silent = True
-
-    def _draw(self, state: State) -> None:
         began = self._clock()
-        if not self._started:
-            self._live.start()
-            self._started = True
-        self._live.update(picture(self._watch.snapshot(state), self._console.width), refresh=True)
+        self._canvas.draw(self._watch.snapshot(state))
         now = self._clock()
         self._next = now + max(SOONEST, (now - began) / SHARE)
+        if ended:
+            self.close()
 
     def close(self) -> None:
         """Leave the last picture and give the terminal back."""
-        if self._started:
-            self._started = False
-            self._live.stop()
+        self._canvas.close()
 
 
 def picture(shot: Snapshot, width: int) -> Group:

@@ -209,9 +209,14 @@ def describe(ops: Ops) -> tuple[str, ...]:
 
 def _describe(op: Op) -> str:
     if isinstance(op, Drop):
-        return f"- {op.key}"
-    text = " ".join(op.text.split())
-    return f"~ {op.key}: {text}" if isinstance(op, Replace) else f"+ {text}"
+        return f"- {_printable(op.key)}"
+    text = _printable(op.text)
+    return f"~ {_printable(op.key)}: {text}" if isinstance(op, Replace) else f"+ {text}"
+
+
+def _printable(text: str) -> str:
+    """On one line, without what would command a terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def sparkline(values: tuple[float, ...], width: int) -> str:
