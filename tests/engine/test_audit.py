@@ -244,9 +244,9 @@ def test_a_veto_teaches_the_allocator_once(monkeypatch: pytest.MonkeyPatch) -> N
     seen: list[tuple[Choice, str]] = []
     real = observe
 
-    def spy(config: Any, learned: Any, choice: Choice, outcome: Any, *, screen: bool) -> Any:
+    def spy(config: Any, learned: Any, choice: Choice, outcome: Any, *, screen: bool, learns: bool) -> Any:
         seen.append((choice, outcome))
-        return real(config, learned, choice, outcome, screen=screen)
+        return real(config, learned, choice, outcome, screen=screen, learns=learns)
 
     monkeypatch.setattr(allotting, "observe", spy)
     spec, setup = jobs(8, workers=2)
