@@ -119,12 +119,14 @@ def finish(
     *,
     met: bool,
     rows: Sequence[Mapping[str, object]] = (),
+    kept: str | None = None,
 ) -> int:
-    """Keep the result and print it; the exit code. `rows`: details that are kept beside it, and shown as a table."""
+    """Keep the result and print it; the exit code. `rows`: details that are kept beside it, and shown as a table.
+    `kept`: the name of the file, where a bench has several."""
     command = " ".join(("python", "-m", f"bench.{name}", *_typed()))
-    kept = {"command": command, "versions": versions(), "met": met, "result": result, "rows": list(rows)}
+    whole = {"command": command, "versions": versions(), "met": met, "result": result, "rows": list(rows)}
     given.results.mkdir(parents=True, exist_ok=True)
-    (given.results / f"{name}.json").write_text(compact(kept) + "\n", encoding="utf-8")
+    (given.results / f"{kept or name}.json").write_text(compact(whole) + "\n", encoding="utf-8")
     if not given.json:
         for row in rows:
             print("  ".join(f"{key} {value}" for key, value in row.items()))

