@@ -11,7 +11,7 @@ decides on gates and their ends too, from the start, after 4 outcomes. Each is c
 with thrifty, for what the allocator adds there.
 
 `worlds`: quality is true, over all tasks of the world, 600,000 tokens a run. `data`: the rule agent tells the first 10
-intents of Banking77 and of CLINC150 apart, 250,000 tokens. `model`: SmolLM2 (135 M parameters) does it with 5 intents
+intents of Banking77 and of CLINC150 apart, and the 10 of the demo, 250,000 tokens. `model`: SmolLM2 (135 M parameters) does it with 5 intents
 of Banking77, 60,000 tokens; operators propose. There quality is of the test part, which no decision reads, and the
 split is of the seed. Intervals are of each workload for itself, at the level that a verdict of `agentdescent ab` reads,
 97.5 % from 30 pairs on and else 95 %; `all`: over the means by seed of all workloads. A run whose row is in
@@ -38,7 +38,7 @@ from agentdescent.experiment.results import ArmResult
 from agentdescent.experiment.verdict import level_for
 from agentdescent.record import replace
 from agentdescent_adapters.command.ab import seeds_of
-from agentdescent_adapters.command.config import RunConfig
+from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.comparison.pool import perform_all
 from agentdescent_adapters.comparison.report import figures
 from agentdescent_adapters.comparison.running import Planned
@@ -95,7 +95,7 @@ def workloads(suite: str, data: Path) -> Iterator[dict[str, tuple[Workload, Work
             yield {name: (WorldWorkload(name), WorldWorkload(name, thrifty=True)) for name in NAMES}
             return
         if suite == "data":
-            configs = {"banking77": _banking(data, 10), "clinc150": _clinc(data, 10)}
+            configs = {"banking77": _banking(data, 10), "clinc150": _clinc(data, 10), DEMO: RunConfig(tasks=DEMO)}
         else:
             server = stack.enter_context(serving())
             os.environ[KEY] = server.key
