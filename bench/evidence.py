@@ -11,11 +11,12 @@ decides on gates and their ends too, from the start, after 4 outcomes. Each is c
 with thrifty, for what the allocator adds there.
 
 `worlds`: quality is true, over all tasks of the world, 600,000 tokens a run. `data`: the rule agent tells the first 10
-intents of Banking77 and of CLINC150 apart, and the 10 of the demo, 250,000 tokens. `model`: SmolLM2 (135 M parameters) does it with 5 intents
-of Banking77, 60,000 tokens; operators propose. There quality is of the test part, which no decision reads, and the
-split is of the seed. Intervals are of each workload for itself, at the level that a verdict of `agentdescent ab` reads,
-97.5 % from 30 pairs on and else 95 %; `all`: over the means by seed of all workloads. A run whose row is in
-DIR/rows.jsonl is not made again; there is no target to meet, so the exit code is 1 only where a run failed.
+intents of Banking77 and of CLINC150 apart, and the 10 of the demo, 250,000 tokens. `model`: SmolLM2 (135 M parameters)
+does it with 5 intents of Banking77, 60,000 tokens; operators propose. There quality is of the test part, which no
+decision reads, and the split is of the seed. Intervals are of each workload for itself, at the level that a verdict of
+`agentdescent ab` reads, 97.5 % from 30 pairs on and else 95 %; `all`: over the means by seed of all workloads. A run
+whose row is in DIR/rows.jsonl is not made again; there is no target to meet, so the exit code is 1 only where a run
+failed.
 """
 
 from __future__ import annotations
