@@ -1,4 +1,4 @@
-"""Which configuration the evidence supports: four, at equal tokens and paired seeds, where the truth is known and on
+"""Which configuration the evidence supports: five, at equal tokens and paired seeds, where the truth is known and on
 real data.
 
     python -m bench.evidence worlds --seeds 0..199 --json

@@ -4,7 +4,7 @@ apart, and the rules that it is given are evolved.
     python -m bench.real_model --data ../shared/data/banking77_train.csv --labels 5 --max-tokens 120000 --json
 
 Rows of the first labels of the file, drawn by the seed, equally many of each: 100 train, 40 are held out, 100 test. The
-start is the bare instruction, which names no label; answers are one of the labels by a JSON schema, at temperature 0.
+start is the bare instruction, which names no label; answers are one of the labels by a grammar, at temperature 0.
 Proposals are made in turn by operators, which see the train rows only, and by the model itself under a schema.
 `spent_by_server` is what llama.cpp counts, not what we do. `replay_identical`: with the server gone, every decision
 of the log on disk was taken again and led to the same state.
@@ -13,6 +13,7 @@ of the log on disk was taken again and led to the same state.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 import tempfile
@@ -29,7 +30,9 @@ from agentdescent.record import Record
 from agentdescent.result import EvolutionResult
 from agentdescent_adapters.disk import DiskLog, read_events
 from agentdescent_adapters.llm import LLMAgent
+from agentdescent_adapters.llm.templates import CLASSIFY
 from agentdescent_adapters.providers import llama_counter, openai_compatible
+from agentdescent_adapters.providers.model import Model
 from agentdescent_adapters.tasks.files import load_csv
 from agentdescent_adapters.tasks.scorers import scorer
 from bench import harness
@@ -40,15 +43,22 @@ TRAIN, HELDOUT, TEST = 100, 40, 100
 ROWS = TRAIN + HELDOUT + TEST
 RISE = 0.08
 MINUTES = 12
-CEILING = 64
-"""Tokens of an answer at most: the small model may spell a label letter by letter."""
+WRITTEN = 64
+"""Tokens of a proposal at most."""
 
 TEMPLATE = 24
 """Tokens that the chat template adds, rounded up: 9 for a user's text, 8 more for a system's."""
 BYTES_PER_TOKEN = 3
 """Fewer than the least of a prompt here, which has 3.4."""
 
-OPTIONS: Options = {"thrifty": True, "n_workers": 4, "max_concurrency": 4, "rounds": None, "deadline": 300.0}
+OPTIONS: Options = {
+    "thrifty": True,
+    "fusion_width": 4,
+    "n_workers": 4,
+    "max_concurrency": 4,
+    "rounds": None,
+    "deadline": 300.0,
+}
 """Where they differ from the defaults."""
 
 
@@ -71,26 +81,41 @@ def tasks_of(path: Path, labels: int, seed: int) -> list[Task]:
 
 def agent_of(server: Server, labels: Sequence[str]) -> LLMAgent:
     """It solves at temperature 0 and describes at 0.5."""
-    solver, writer = (
-        openai_compatible(
+    grammar = f"root ::= {' | '.join(map(json.dumps, labels))}"  # a schema would cost 20 tokens of JSON an answer
+
+    def asked(temperature: float, ceiling: int, **extra: str) -> Model:
+        return openai_compatible(
             server.model,
             base_url=server.url,
             api_key=server.key,
             temperature=temperature,
             seed=0,
-            ceiling=CEILING,
+            ceiling=ceiling,
             timeout=240.0,
             overhead=TEMPLATE,
             bytes_per_token=BYTES_PER_TOKEN,
             counter=llama_counter(server.url, api_key=server.key),
+            extra=extra,
         )
-        for temperature in (0.0, 0.5)
-    )
-    return LLMAgent(solver, choices=labels, proposer=MixedProposers(writer, labels))
+
+    longest = max(len(label.encode()) for label in labels) + 1  # a token is a byte or more, and the end is one
+    solver, writer = asked(0.0, longest, grammar=grammar), asked(0.5, WRITTEN)
+    return LLMAgent(solver, solve=CLASSIFY, proposer=MixedProposers(writer, labels))
 
 
 def labels_of(tasks: Sequence[Task]) -> list[str]:
     return sorted({str(task.meta["label"]) for task in tasks})
+
+
+def options_of(tasks: Sequence[Task], server: Server, seed: int) -> Options:
+    """Of a run of these tasks, but for what limits it."""
+    return {
+        **OPTIONS,
+        "agent": agent_of(server, labels_of(tasks)),
+        "seed": seed,
+        "heldout_share": HELDOUT / len(tasks),
+        "test_share": TEST / len(tasks),
+    }
 
 
 def evolved(
@@ -99,16 +124,8 @@ def evolved(
     """A run in a directory."""
     before = server.billed().tokens
     with DiskLog.create(directory) as log:
-        options: Options = {
-            **OPTIONS,
-            "agent": agent_of(server, labels_of(tasks)),
-            "log": log,
-            "max_tokens": cap,
-            "seed": seed,
-            "heldout_share": HELDOUT / len(tasks),
-            "test_share": TEST / len(tasks),
-            "on_round": _tell,
-        }
+        options = options_of(tasks, server, seed)
+        options |= {"log": log, "max_tokens": cap, "on_round": _tell}
         result = evolve(tasks, scorer("exact"), **options)
     return result, Spent(result.spend.total.tokens, server.billed().tokens - before)
 
@@ -151,7 +168,7 @@ def measured(given: argparse.Namespace, directory: str) -> tuple[dict[str, objec
         **by_source(directory),
         "stop_reason": result.stop_reason,
         "seed": given.seed,
-        "options": {**OPTIONS, "heldout": HELDOUT, "test": TEST, "train": TRAIN, "ceiling": CEILING},
+        "options": {**OPTIONS, "heldout": HELDOUT, "test": TEST, "train": TRAIN},
     }
     rows: list[dict[str, object]] = [
         {"purpose": one.purpose, "tokens": one.tokens, "calls": one.calls} for one in result.spend.by_purpose
