@@ -12,23 +12,21 @@ with thrifty, for what the allocator adds there.
 
 `worlds`: quality is true, over all tasks of the world, 600,000 tokens a run. `data`: the rule agent tells the first 10
 intents of Banking77 and of CLINC150 apart, and the 10 of the demo, 250,000 tokens. `model`: SmolLM2 (135 M parameters)
-does it with 5 intents of Banking77, 60,000 tokens; operators propose. There quality is of the test part, which no
-decision reads, and the split is of the seed. Intervals are of each workload for itself, at the level that a verdict of
-`agentdescent ab` reads, 97.5 % from 30 pairs on and else 95 %; `all`: over the means by seed of all workloads. A run
-whose row is in DIR/rows.jsonl is not made again; there is no target to meet, so the exit code is 1 only where a run
-failed.
+does it as in bench.real_model, 40,000 tokens. There quality is of the test part, which no decision reads, and the split
+is of the seed. Intervals are of each workload for itself, at the level that a verdict of `agentdescent ab` reads, 97.5
+% from 30 pairs on and else 95 %; `all`: over the means by seed of all workloads. A run whose row is in DIR/rows.jsonl
+is not made again; there is no target to meet, so the exit code is 1 only where a run failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +35,7 @@ import msgspec
 from agentdescent.experiment.pairing import PairedComparison, paired
 from agentdescent.experiment.results import ArmResult
 from agentdescent.experiment.verdict import level_for
+from agentdescent.job import Options, prepare
 from agentdescent.record import replace
 from agentdescent_adapters.command.ab import seeds_of
 from agentdescent_adapters.command.config import DEMO, RunConfig
@@ -44,10 +43,12 @@ from agentdescent_adapters.comparison.pool import perform_all
 from agentdescent_adapters.comparison.report import figures
 from agentdescent_adapters.comparison.running import Planned
 from agentdescent_adapters.comparison.treatments import OFF, ON, Treatment
-from agentdescent_adapters.comparison.workloads import Caps, ConfigWorkload, Workload, WorldWorkload
+from agentdescent_adapters.comparison.workloads import Caps, ConfigWorkload, Prepared, Workload, WorldWorkload
+from agentdescent_adapters.tasks.scorers import scorer
 from agentdescent_adapters.worlds.suite import NAMES
 from bench import harness
-from bench.llama import missing, serving
+from bench.llama import MODEL, Server, missing, serving
+from bench.real_model import options_of, tasks_of
 
 PLAIN, THRIFTY, ALLOCATOR, BOTH, EAGER = "plain", "thrifty", "allocator", "both", "eager"
 
@@ -66,10 +67,9 @@ ARMS = {
     EAGER: Arm(True, _EVERYWHERE),
 }
 COMPARED = ((PLAIN, THRIFTY), (PLAIN, ALLOCATOR), (PLAIN, BOTH), (PLAIN, EAGER), (THRIFTY, BOTH), (THRIFTY, EAGER))
-TOKENS = {"worlds": 600_000, "data": 250_000, "model": 60_000}
+TOKENS = {"worlds": 600_000, "data": 250_000, "model": 40_000}
 SEEDS = {"worlds": "0..199", "data": "0..49", "model": "0..19"}
-KEY = "AGENTDESCENT_BENCH_KEY"
-"""The variable that holds the key of the server of this machine."""
+BANKING, LABELS = "banking77_train.csv", 5
 
 
 class Row(NamedTuple):
@@ -80,59 +80,41 @@ class Row(NamedTuple):
 # --- what runs --------------------------------------------------------------------------------------------------------
 
 
-def _banking(data: Path, labels: int) -> RunConfig:
-    return RunConfig(tasks=str(data / "banking77_train.csv"), label="category", labels=labels)
+class ModelWorkload(NamedTuple):
+    """Messages drawn by the seed, and a model that is served on this machine."""
 
+    data: Path
+    server: Server
+    thrifty: bool
 
-def _clinc(data: Path, labels: int) -> RunConfig:
-    return RunConfig(tasks=str(data / "clinc150.json"), text="0", label="1", split="train", labels=labels)
+    def prepare(self, seed: int, caps: Caps, treatment: Options) -> Prepared:
+        tasks = tasks_of(self.data / BANKING, LABELS, seed)
+        options: Options = {**options_of(tasks, self.server, seed), "thrifty": self.thrifty, **treatment}
+        options |= {"max_tokens": caps.tokens}
+        return Prepared(prepare(tasks, scorer("exact"), options), options)
 
 
 @contextmanager
 def workloads(suite: str, data: Path) -> Iterator[dict[str, tuple[Workload, Workload]]]:
     """By name: plain, and thrifty."""
-    with ExitStack() as stack:
-        if suite == "worlds":
+    match suite:
+        case "worlds":
             yield {name: (WorldWorkload(name), WorldWorkload(name, thrifty=True)) for name in NAMES}
-            return
-        if suite == "data":
-            configs = {"banking77": _banking(data, 10), "clinc150": _clinc(data, 10), DEMO: RunConfig(tasks=DEMO)}
-        else:
-            server = stack.enter_context(serving())
-            os.environ[KEY] = server.key
-            configs = {"banking77, SmolLM2": _asking(_banking(data, 5), server.url, server.model)}
-        configs = {name: msgspec.structs.replace(config, path=os.getcwd()) for name, config in configs.items()}
-        yield {
-            name: (
-                ConfigWorkload(config, name),
-                ConfigWorkload(msgspec.structs.replace(config, thrifty=True), name),
-            )
-            for name, config in configs.items()
-        }
+        case "data":
+            yield {name: (ConfigWorkload(one, name), _thrifty(one, name)) for name, one in configs(data).items()}
+        case _:
+            with serving() as server:
+                yield {MODEL: (ModelWorkload(data, server, False), ModelWorkload(data, server, True))}
 
 
-def _asking(config: RunConfig, url: str, model: str) -> RunConfig:
-    """The model chooses among the labels; 40 tasks are held out, and 60 tell how good it is."""
-    return msgspec.structs.replace(
-        config,
-        agent="openai",
-        model=model,
-        base_url=url,
-        api_key_env=KEY,
-        temperature=0.0,
-        model_seed=0,
-        choices=True,
-        solve_ceiling=48,
-        proposer="operators",
-        overhead=24,
-        bytes_per_token=3,
-        counter="llama",
-        heldout_limit=40,
-        test_share=0.25,
-        test_limit=60,
-        workers=4,
-        concurrency=4,
-    )
+def configs(data: Path) -> dict[str, RunConfig]:
+    clinc = RunConfig(tasks=str(data / "clinc150.json"), text="0", label="1", split="train", labels=10)
+    banking = RunConfig(tasks=str(data / BANKING), label="category", labels=10)
+    return {"banking77": banking, "clinc150": clinc, DEMO: RunConfig(tasks=DEMO)}
+
+
+def _thrifty(config: RunConfig, name: str) -> ConfigWorkload:
+    return ConfigWorkload(msgspec.structs.replace(config, thrifty=True), name)
 
 
 def plan(
@@ -145,7 +127,7 @@ def plan(
         for name, (plain, thrifty) in made.items():
             for arm in arms:
                 cheap, treatment = ARMS[arm]
-                run = str(out / f"{name.split(',')[0]}-{arm}-{seed}")
+                run = str(out / f"{name}-{arm}-{seed}")
                 job, switch = thrifty if cheap else plain, OFF if treatment is None else ON
                 found[run] = (name, arm, Planned(switch, seed, job, treatment or Treatment(), caps, run))
     return found

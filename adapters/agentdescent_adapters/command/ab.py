@@ -27,7 +27,7 @@ from agentdescent_adapters.comparison.pool import perform_all
 from agentdescent_adapters.comparison.report import Report
 from agentdescent_adapters.comparison.running import Planned, prepared
 from agentdescent_adapters.comparison.treatments import ARMS, OFF, ON, RANDOM, Treatment, arms_of
-from agentdescent_adapters.comparison.workloads import Caps, ConfigWorkload, Workload, world_named
+from agentdescent_adapters.comparison.workloads import Caps, ConfigWorkload, Stated, world_named
 from agentdescent_adapters.disk import write_atomic
 
 HELP = "compare an allocator with none, and with controls, on one workload at equal tokens"
@@ -47,7 +47,7 @@ UNEQUAL = {
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What all runs of a comparison have in common; kept beside them. Seeds and arms may be added later."""
 
-    workload: Workload
+    workload: Stated
     treatment: Treatment
     caps: Caps
 
@@ -121,7 +121,7 @@ def plan_of(given: argparse.Namespace) -> Plan:
     return Plan(workload, treatment, Caps(tokens, rollouts))
 
 
-def _workload(given: argparse.Namespace) -> Workload:
+def _workload(given: argparse.Namespace) -> Stated:
     named = {name: getattr(given, name) for name in ("config", "dataset", "source", "provider", "model")}
     if given.world is not None:
         other = next((name for name, value in named.items() if value is not None), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -75,6 +76,12 @@ class Caps(msgspec.Struct, frozen=True):
     rollouts: int | None = None
 
 
+class Workload(Protocol):
+    """Makes the job of a run: the same for every arm, but for `treatment`, the options by which the arm differs."""
+
+    def prepare(self, seed: int, caps: Caps, treatment: Options) -> Prepared: ...
+
+
 class WorldWorkload(msgspec.Struct, frozen=True, tag="world"):
     """A world with known truth, at the seed of the run. Train tasks are sampled where work remains, as the worlds say
     that they come."""
@@ -124,7 +131,8 @@ class ConfigWorkload(msgspec.Struct, frozen=True, tag="config"):
         return Prepared(prepare(job.tasks, job.ports.reward.call, given), given, texts=self.config.texts)
 
 
-Workload = WorldWorkload | ConfigWorkload
+Stated: TypeAlias = WorldWorkload | ConfigWorkload
+"""Those that can be written down, and read back when a comparison goes on."""
 
 
 def world_named(name: str, *, thrifty: bool) -> WorldWorkload:
