@@ -1,6 +1,6 @@
-"""The reference pages that are read off the code: events, states, and the modules of the API.
+"""The reference pages that are read off the code: events, states, and the modules of the API; and tables of results.
 
-    python docs/generate.py            write docs/reference/
+    python docs/generate.py            write docs/reference/, and the tables of docs/results.md
     python docs/generate.py --check    exit 1 when a page is not what would be written
 
 Events and their fields come from the records themselves. The states of a turn and of a proposal, and what leads from
@@ -17,6 +17,7 @@ from typing import get_args
 
 import msgspec
 
+import results  # beside this file
 from agentdescent import vector
 from agentdescent.artifact.diff import Op
 from agentdescent.engine.command import Command
@@ -56,15 +57,16 @@ NODES = {
 
 
 def main(arguments: list[str]) -> int:
-    pages = {"events.md": events(), "states.md": states(), "states.svg": drawing(), **api()}
+    read_off = {"events.md": events(), "states.md": states(), "states.svg": drawing(), **api()}
+    pages = {REFERENCE / name: text for name, text in read_off.items()} | {results.PAGE: results.page()}
     if arguments == ["--check"]:
-        stale = [name for name, text in pages.items() if not _is(REFERENCE / name, text)]
-        for name in stale:
-            print(f"docs/reference/{name} is not what the code says: python docs/generate.py", file=sys.stderr)
+        stale = [path.relative_to(ROOT) for path, text in pages.items() if not _is(path, text)]
+        for path in stale:
+            print(f"{path} is not what the code and the results say: python docs/generate.py", file=sys.stderr)
         return 1 if stale else 0
     REFERENCE.mkdir(exist_ok=True)
-    for name, text in pages.items():
-        (REFERENCE / name).write_text(text, encoding="utf-8")
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -1,0 +1,64 @@
+"""bench.evidence: pieces of a comparison add up to the whole of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentdescent.experiment.results import ArmResult
+from bench import evidence
+from bench.evidence import Row
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    monkeypatch.setattr(sys, "argv", ["evidence", "worlds", "--jobs", "1", "--json", *words])
+    assert evidence.main() == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_what_is_measured_in_pieces_is_what_is_measured_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Rows of an earlier call are taken as they are, and their directories are gone."""
+    monkeypatch.setitem(evidence.TOKENS, "worlds", 400_000)
+    monkeypatch.setattr(evidence, "NAMES", ("clusters", "k-module"))
+    pieces, arms = str(tmp_path / "pieces"), "plain,thrifty"
+    common = ("--arms", arms, "--results", str(tmp_path))
+    run(monkeypatch, capsys, "--seeds", "0..1", "--out", pieces, *common)
+    first = (Path(pieces) / "rows.jsonl").read_bytes()
+    assert (first.count(b"\n"), [path.name for path in Path(pieces).iterdir()]) == (8, ["rows.jsonl"])
+    found = run(monkeypatch, capsys, "--seeds", "0..2", "--out", pieces, *common)
+    assert (Path(pieces) / "rows.jsonl").read_bytes().startswith(first)
+    assert found == run(monkeypatch, capsys, "--seeds", "0..2", *common)
+    assert (found["failed"], found["over_cap"]) == ([], 0)
+    compared = found["compared"]
+    assert isinstance(compared, dict)
+    assert list(compared) == ["clusters", "k-module", "all"]
+    assert all(list(each) == ["thrifty against plain"] for each in compared.values())
+    assert {each["thrifty against plain"]["pairs"] for each in compared.values()} == {3}
+
+
+def test_a_seed_counts_for_all_workloads_only_where_it_was_scored_in_all() -> None:
+    rows = [
+        Row("a", ArmResult("plain", 0, quality=0.2, tokens=10)),
+        Row("b", ArmResult("plain", 0, quality=0.6, tokens=5)),
+        Row("a", ArmResult("plain", 1, quality=0.9, tokens=1)),
+        Row("b", ArmResult("plain", 1, error="run: lost")),
+        Row("a", ArmResult("thrifty", 1, quality=0.9, tokens=1)),
+    ]
+    (only,) = evidence.overall(rows, ("a", "b"))
+    assert (only.arm, only.seed, only.tokens) == ("plain", 0, 15)
+    assert only.quality == pytest.approx(0.4)
+
+
+def test_an_arm_that_there_is_not_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["evidence", "worlds", "--arms", "plain,cheap"])
+    with pytest.raises(SystemExit):
+        evidence.main()
+    assert "'cheap' is none of plain, thrifty" in capsys.readouterr().err
