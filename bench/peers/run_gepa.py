@@ -56,7 +56,7 @@ class Adapter:
         return {"tokens": self.tokens}
 
     def set_adapter_state(self, state: Mapping[str, int]) -> None:
-        self._before = state["tokens"] - self._world.tokens
+        self._before = state.get("tokens", 0)
 
 
 class Watch:

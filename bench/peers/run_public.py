@@ -2,13 +2,15 @@
 
 The cap is its `max_tokens`, and what calls cost is told to the `Usage` that it reads. Rounds are without a limit that
 matters. Held-out tasks are the last of the sequence, as it wants them. Its ledger and, with `checkpointing=True`, its
-search state are in a directory, and the same call on the same directory is how it goes on. "async": asynchronous=True,
-where threads never wait for one another, so that no two runs are the same.
+search state are in a directory, and the same call on the same directory is how it goes on. They do not hold what was
+spent: that is kept beside them after each round, and a run that goes on is given what is left. "async":
+asynchronous=True, where threads never wait for one another, so that no two runs are the same.
 """
 
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 from bench.peers.driving import Plan, drive
@@ -19,7 +21,8 @@ MANY = 100_000
 
 def search(plan: Plan, world: World) -> str:
     public: Any = importlib.import_module("agentdescent")
-    usage = public.Usage()
+    usage, kept = public.Usage(), Path(f"{plan.directory}.tokens")
+    before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
 
     def charged(reply: Reply) -> str:
         usage.add_tokens(prompt_tokens=reply.tokens)
@@ -39,6 +42,7 @@ def search(plan: Plan, world: World) -> str:
             if report.committed_version is not None and report.accepted is not None:
                 rules.update(report.accepted.ops)
         world.show(strategy.render(rules))
+        kept.write_text(str(before + world.tokens), encoding="ascii")
 
     strategy = public.AppendRules()
     result = public.evolve(
@@ -48,7 +52,7 @@ def search(plan: Plan, world: World) -> str:
         propose=propose,
         strategy=strategy,
         rounds=MANY,
-        max_tokens=plan.cap,
+        max_tokens=max(1, plan.cap - before),
         held_out_frac=HELDOUT / (HELDOUT + TRAIN),
         seed=plan.seed,
         repo_path=plan.directory,
