@@ -12,8 +12,8 @@ Measured, over the seeds:
 
 * `tokens_to_target_ratio`: mean tokens until what the run would hand out has the true quality `target`, the peer's over
   those of this package as it is, [lo, mid, hi] of the interval of 95 % of experiment.paired; what is not reached within
-  the cap counts as the cap, so ratios are nearer to 1 than the truth. `ratio_to_agentdescent-thrifty`: over those.
-  `reached`: share of seeds. `quality`: true, of what was handed out in the end; `quality_at_cap`: when the cap was
+  the cap counts as the cap, so ratios are nearer to 1 than the truth. `ratio_to_agentdescent-thrifty`: over those of
+  that row, and so on. `reached`: share of seeds. `quality`: true, of what was handed out in the end; `quality_at_cap`: when the cap was
   spent, which is less where more was spent than the cap.
 * `overshoot`: tokens beyond the cap, as a share of it, the most and the mean; `spent`: all, as a share. Both by a file
   that every call adds a line to before it is answered, and which no peer knows of.
@@ -28,15 +28,16 @@ Measured, over the seeds:
 How the cap was said to each is in the head of its driver, run_*.py: as a cap in tokens where there is one. Whom it
 favours:
 
-* Against this package: reserves. It is told that a rollout costs up to 4,000 tokens, and stops where the worst case of
-  the next step would not fit, about 8 % before the cap; others go on to the cap and beyond. So it is with `quality`.
-* Against GEPA: three rollouts before and after each proposal, of which one can tell anything in this world; the driver
-  "gepa-tuned" asks for one, and has a stop callback on tokens in place of its own cap in metric calls. For GEPA: a
-  world without noise, in which the mean of 40 tasks is the truth, and its lenient acceptance costs nothing.
-* Against Optuna: it searches among given texts, and none of them was written knowing what another mends.
-* For the public package and for this one: proposals that go together are gated together, and here nearly all do.
-* For this package: the world is one that its benches are about. No model is asked; what calls cost is all that counts,
-  not how long they take.
+* This package: the world is one that its own benches are about. Its tasks name their cluster, by which `thrifty=True`
+  samples where most is to be won, and nobody else has a use for it; "agentdescent-thrifty-blind" is without. No model
+  is asked, and only what calls cost counts, not how long they take.
+* Against this package: reserves. It is told that a rollout costs up to 4,000 tokens, and ends where the worst case of
+  the next step would not fit, a tenth before the cap; others spend it all, and more: see `quality_at_cap`.
+* Both packages of this name: they gate proposals together, and in this world nearly all go together.
+* GEPA: outcomes are without noise, so that to keep whatever scores higher is always right. Against it: three rollouts
+  before and after each proposal, of which one can tell anything here; "gepa-tuned" asks for one, and has a stop
+  callback on tokens in place of a cap in metric calls.
+* Against Optuna: it chooses among given texts, and none of them was written knowing what another mends.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from bench.peers.measures import Figure, Resumed, resumption, row, same, unmeasu
 from bench.peers.processes import PeerFailed, Ran, killed, perform
 
 CAP, TARGET, SEEDS, RESUMES = 1_500_000, 0.6, 20, 5
-THRIFTY = "agentdescent-thrifty"
+REFERENCES = (REFERENCE, "agentdescent-thrifty", "agentdescent-thrifty-blind")
 MEMORY = "/dev/shm"
 
 
@@ -73,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 runs.pop(name, None)
                 errors[name] = str(error)
                 print(f"peers: {name} was not measured: {error}", file=sys.stderr)
-    references = [REFERENCE, *(name for name in (THRIFTY,) if name in runs)]
+    references = [name for name in REFERENCES if name in runs or name == REFERENCE]
     rows = {name: {**row(name, runs, given.cap, given.target, references), **resumes[name]} for name in runs}
     found = {name: rows[name] if name in rows else unmeasured(errors[name]) for name in given.peers}
     result = {"peers": found, "seeds": given.seeds, "cap": given.cap, "target": given.target}
@@ -129,7 +130,7 @@ def columns(name: str, runs: dict[int, Ran]) -> dict[str, object]:
 
 def met(found: dict[str, dict[str, Figure]]) -> bool:
     """Everything was measured, and this package keeps its cap and goes on exactly."""
-    ours = [figures for name, figures in found.items() if name in (REFERENCE, THRIFTY)]
+    ours = [found[name] for name in found if PEERS[name].module == PEERS[REFERENCE].module]
     kept = all(figures["overshoot"] == 0 and figures["resume_identical"] in (True, None) for figures in ours)
     return kept and not any("error" in figures for figures in found.values())
 

@@ -29,6 +29,7 @@ REFERENCE = "agentdescent"
 PEERS = {
     REFERENCE: Peer(OURS, "bench.peers.run_ours"),
     "agentdescent-thrifty": Peer(OURS, "bench.peers.run_ours", "thrifty"),
+    "agentdescent-thrifty-blind": Peer(OURS, "bench.peers.run_ours", "blind"),
     "agentdescent-0.7.0": Peer("public", "bench.peers.run_public"),
     "agentdescent-0.7.0-async": Peer("public", "bench.peers.run_public", "async"),
     "gepa": Peer("gepa", "bench.peers.run_gepa"),

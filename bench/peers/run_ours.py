@@ -1,4 +1,5 @@
-"""This package in a peer's place: `evolve` with what it does unless told otherwise; "thrifty": with `thrifty=True`.
+"""This package in a peer's place: `evolve` with what it does unless told otherwise; "thrifty": with `thrifty=True`;
+"blind": so too, with tasks that do not say which cluster they are of.
 
 The cap is `max_tokens`. The run is in a directory, and goes on in it. Calls are declared free to repeat, since the
 world answers the same question the same; whoever repeats one pays again all the same.
@@ -63,12 +64,15 @@ def options(plan: Plan, world: World) -> Options:
         "seed": plan.seed,
         "max_tokens": plan.cap,
         "rounds": None,
-        "thrifty": plan.variant == "thrifty",
+        "thrifty": plan.variant in ("thrifty", "blind"),
     }
 
 
-def tasks(world: World) -> list[Task]:
-    return [Task(case.id, case.prompt, {"cluster": str(case.cluster)}) for case in (*world.heldout, *world.train)]
+def tasks(plan: Plan, world: World) -> list[Task]:
+    every = (*world.heldout, *world.train)
+    if plan.variant == "blind":
+        return [Task(case.id, "a case") for case in every]
+    return [Task(case.id, case.prompt, {"cluster": str(case.cluster)}) for case in every]
 
 
 def search(plan: Plan, world: World) -> str:
@@ -79,7 +83,7 @@ def search(plan: Plan, world: World) -> str:
     opened = DiskLog.open if has_bytes(os.path.join(plan.directory, EVENTS)) else DiskLog.create
     with opened(plan.directory, fsync="interval") as log:
         given: Options = {**options(plan, world), "log": log, "observers": (watch,)}
-        return evolve(tasks(world), Right(), **given).rendered
+        return evolve(tasks(plan, world), Right(), **given).rendered
 
 
 if __name__ == "__main__":
