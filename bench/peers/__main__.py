@@ -12,18 +12,18 @@ Measured, over the seeds:
 
 * `tokens_to_target_ratio`: mean tokens until what the run would hand out has the true quality `target`, the peer's over
   those of this package as it is, [lo, mid, hi] of the interval of 95 % of experiment.paired; what is not reached within
-  the cap counts as the cap, so ratios are nearer to 1 than the truth. `ratio_to_agentdescent-thrifty`: over those of
-  that row, and so on. `reached`: share of seeds. `quality`: true, of what was handed out in the end; `quality_at_cap`: when the cap was
-  spent, which is less where more was spent than the cap.
+  the cap counts as the cap, so ratios are nearer to 1 than the truth. `ratio_to_agentdescent-thrifty` and so on: over
+  those of another row. `reached`: share of seeds. `quality`: true, of what was handed out in the end; `quality_at_cap`:
+  when the cap was spent, for those that spend more.
 * `overshoot`: tokens beyond the cap, as a share of it, the most and the mean; `spent`: all, as a share. Both by a file
   that every call adds a line to before it is answered, and which no peer knows of.
-* `engine_ms`: CPU time of a call that is not the world's: that of the process and of its children, from before the
-  peer is called until it returns, without imports; median. Every peer keeps what it needs to go on.
-* `resume_identical`: the run is killed at a call (with os._exit, before that call is billed, so that nothing is in
-  flight), after a share of its calls that differs from seed to seed, and gone on with as its documentation says; and
-  ends with the same text for the same tokens in all. `resume_extra_tokens`: the largest difference to the tokens of
-  the undisturbed run, as a share; `resume_overshoot`: beyond the cap. `reproducible`: two undisturbed runs are the
-  same.
+* `engine_ms`: CPU time per call, less what the world's calls take: of the process and its children, from when the peer
+  is called until it returns; median. Packages are imported before; what Optuna imports only when it is used is 8 % of
+  its figure. Every peer keeps on disk what it needs to go on.
+* `resume_identical`: the run is killed with os._exit before a call is billed, after a share of its calls that differs
+  from seed to seed, and gone on with as its documentation says; and ends with the same text for the same tokens in all.
+  `resume_extra_tokens`: the largest difference to the tokens of the undisturbed run, as a share; `resume_overshoot`:
+  beyond the cap. `reproducible`: two undisturbed runs of seed 0 are the same.
 
 How the cap was said to each is in the head of its driver, run_*.py: as a cap in tokens where there is one. Whom it
 favours:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import resource
 import sys
@@ -30,7 +31,10 @@ Search = Callable[[Plan, World], str]
 
 
 def drive(search: Search, *packages: str) -> None:
-    """Run the plan given as the one argument. `packages`: whose versions are to be told."""
+    """Run the plan given as the one argument. `packages`: that the peer is made of, by the names that they are imported
+    by: they are, before anything is measured, and their versions are told."""
+    for name in packages:
+        importlib.import_module(name)
     print(json.dumps(outcome(search, Plan(**json.loads(sys.argv[1])), *packages)))
 
 
