@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentdescent.budget.usage import NOTHING, Amount, add, subtract
+from agentdescent.budget.usage import NOTHING, Amount
 from agentdescent.engine.event import Abandoned, Event, Failed, Proposed, RolledOut
 from agentdescent.engine.state import State
 from agentdescent.engine.window import find
 from agentdescent.history.fold import folded
 
+_CHARGED = (RolledOut, Proposed, Failed, Abandoned)
 NOBODY = -1
 """The subject of what was spent for no proposal: the base, the test, rollouts before a proposal was asked for."""
 
@@ -21,10 +22,16 @@ class BySubject:
         self.spent: dict[int, Amount] = {}
 
     def fold(self, event: Event, before: State, after: State) -> None:
-        if isinstance(event, RolledOut | Proposed | Failed | Abandoned):  # nothing else is charged
+        if isinstance(event, _CHARGED):
             subject = find(before.window, event.id).subject
-            used = subtract(after.governor.spent, before.governor.spent)
-            self.spent[subject] = add(self.spent.get(subject, NOTHING), used)
+            then, now = before.governor.spent, after.governor.spent
+            so_far = self.spent.get(subject, NOTHING)
+            self.spent[subject] = Amount(
+                so_far.tokens + now.tokens - then.tokens,
+                so_far.cost + now.cost - then.cost,
+                so_far.calls + now.calls - then.calls,
+                so_far.rollouts + now.rollouts - then.rollouts,
+            )
 
 
 def by_subject(events: Iterable[Event]) -> dict[int, Amount]:
