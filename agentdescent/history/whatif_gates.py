@@ -11,6 +11,7 @@ such a run is refused.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import TypeAlias, get_args
 
@@ -99,11 +100,13 @@ class _Seen:
         self.answers: dict[int, tuple[int, int]] = {}
         self.failed = False
 
-    def worst(self, position: int) -> int:
-        """The most tokens that the task at a held-out position could have cost."""
-        state = self.state
-        size = self.gate.size + state.setup.tasks[state.split.heldout[position]].size
-        return reservation(state.governor, "solve", size).tokens
+    @functools.cached_property
+    def rest(self) -> tuple[int, int]:
+        """How many tasks have no answer, and the most tokens that these could have cost."""
+        state, known = self.state, self.gate.probe.scores
+        open_ = [p for p in range(known.size) if p not in self.answers and score_at(known, p) == UNKNOWN]
+        sizes = [self.gate.size + state.setup.tasks[state.split.heldout[p]].size for p in open_]
+        return len(open_), sum(reservation(state.governor, "solve", size).tokens for size in sizes)
 
 
 class _Layout:
@@ -236,11 +239,8 @@ def _again(seen: _Seen, layout: _Layout, curtail: bool, accepted: bool) -> GateA
     low = sum(answers[position][1] for position in asked if position in answers)
     calls_low, calls_high, high = len(asked), len(asked), low
     if not certain:
-        unanswered = [
-            p for p in range(gate.base.size) if score_at(gate.probe.scores, p) == UNKNOWN and p not in answers
-        ]
-        calls_high = len(answers) + len(unanswered)
-        high = recorded + sum(seen.worst(position) for position in unanswered)
+        unanswered, most = seen.rest
+        calls_high, high = len(answers) + unanswered, recorded + most
     return GateAgain(
         seen.state.seq - 1, gate.subject, accepted, len(answers), recorded, calls_low, calls_high, low, high
     )
