@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentdescent.budget.usage import NOTHING, Amount
-from agentdescent.engine.event import Abandoned, Event, Failed, Proposed, RolledOut
+from agentdescent.engine.event import Abandoned, Decided, Event, Failed, Proposed, RolledOut
 from agentdescent.engine.state import State
-from agentdescent.engine.window import find
 from agentdescent.history.fold import folded
 
 _CHARGED = (RolledOut, Proposed, Failed, Abandoned)
@@ -20,10 +19,13 @@ class BySubject:
 
     def __init__(self) -> None:
         self.spent: dict[int, Amount] = {}
+        self._asked: dict[int, int] = {}
 
     def fold(self, event: Event, before: State, after: State) -> None:
-        if isinstance(event, _CHARGED):
-            subject = find(before.window, event.id).subject
+        if isinstance(event, Decided):
+            self._asked[event.command.id] = event.subject
+        elif isinstance(event, _CHARGED):
+            subject = self._asked.pop(event.id)
             then, now = before.governor.spent, after.governor.spent
             so_far = self.spent.get(subject, NOTHING)
             self.spent[subject] = Amount(

@@ -32,7 +32,6 @@ from agentdescent.engine.event import (
 from agentdescent.engine.finishing import checks
 from agentdescent.engine.spec import GateOrder, Spec
 from agentdescent.engine.state import State
-from agentdescent.engine.window import find
 from agentdescent.errors import CorruptLog, UsageError
 from agentdescent.history.fold import folded
 from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums, whole_wave
@@ -132,6 +131,7 @@ class GatesFolding:
         self._layouts = {order: _Layout(order) for order in get_args(GateOrder)}
         self._state: State | None = None
         self._open: dict[int, _Seen] = {}
+        self._awaited: dict[int, tuple[_Seen, int]] = {}
         self._done: tuple[list[GateAgain], ...] = tuple([] for _ in asked)
         self._left_out = 0
         self._lasting = True
@@ -140,12 +140,14 @@ class GatesFolding:
         """`before`, `after`: the states around the event."""
         self._state = after
         match event:
+            case Decided():
+                self._decided(event, after)
+            case RolledOut() | Failed() | Abandoned():
+                self._answered(event, before, after)
             case Started():
                 self._started(event, before)
             case GateOpened():
                 self._opened(event, after)
-            case RolledOut() | Failed() | Abandoned():
-                self._answered(event, before, after)
             case Judged():
                 self._judged(event, before.spec)
             case Committed():
@@ -180,18 +182,19 @@ class GatesFolding:
         if gate is not None:
             self._open[event.subject] = _Seen(gate, state)
 
+    def _decided(self, event: Decided, state: State) -> None:
+        command = event.command
+        if isinstance(command, Rollout) and command.purpose == "gate" and event.subject in self._open:
+            self._awaited[command.id] = self._open[event.subject], state.position[command.task]
+
     def _answered(self, event: RolledOut | Failed | Abandoned, before: State, after: State) -> None:
-        if not self._open:
+        if event.id not in self._awaited:
             return
-        decided: Decided = find(before.window, event.id)
-        seen = self._open.get(decided.subject)
-        if seen is None or not isinstance(decided.command, Rollout) or decided.command.purpose != "gate":
-            return
-        if not isinstance(event, RolledOut):
+        seen, position = self._awaited.pop(event.id)
+        if isinstance(event, RolledOut):
+            seen.answers[position] = event.score, after.governor.spent.tokens - before.governor.spent.tokens
+        else:
             seen.failed = True
-            return
-        used = after.governor.spent.tokens - before.governor.spent.tokens
-        seen.answers[before.position[decided.command.task]] = event.score, used
 
     def results(self) -> tuple[GatesAgain, ...]:
         """One for each question, as far as it was folded. Raises CorruptLog when that is nothing."""
