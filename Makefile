@@ -46,6 +46,7 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.economy
 	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.cluster
+	$(BIN)/python -m bench.surfaces
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
