@@ -3,9 +3,10 @@
     python -m bench.surfaces --json
 
 `demo_first_output_s`: from the command to its first line, in a pipe. `report_100k_s`, `report_mb`: the page of a run of
-100,000 events on disk, written by the command in a process of its own, which took `report_100k_cpu_s` of the processor. `axe_violations`, `console_messages`: of that
-page, of the demo's and of a comparison, at 360 and 1600 pixels, dark and light, in Chromium. `progress_overhead`: the
-time that the picture in a terminal takes, as a share of the run's, where calls of the agent take a millisecond. Commands run as installed ones do, with their modules compiled.
+100,000 events on disk, written by the command in a process of its own, which took `report_100k_cpu_s` of the processor.
+`axe_violations`, `console_messages`: of that page, of the demo's and of a comparison, at 360 and 1600 pixels, dark and
+light, in Chromium. `progress_overhead`: the time that the picture in a terminal takes, as a share of the run's, where
+calls of the agent take a millisecond. Commands run as installed ones do, with their modules compiled.
 """
 
 from __future__ import annotations
