@@ -224,21 +224,7 @@ def _indifferent(spec: Spec) -> bool:
 def _again(seen: _Seen, layout: _Layout, curtail: bool, accepted: bool) -> GateAgain:
     gate, answers = seen.gate, seen.answers
     recorded = sum(tokens for _, tokens in answers.values())
-    positions, prefix = layout.of(gate.base)
-    afresh = replace(
-        gate,
-        probe=fresh_probe(positions, gate.base.size),
-        prefix=prefix,
-        curtail=curtail,
-        status="open",
-        gain=0,
-        loss=0,
-        safe=None,
-        lost=None,
-        check_at=-1,
-    )
-    known = gate.probe.scores if gate.probe.scores.count else None
-    asked, certain = _run(open_gate(afresh, known), answers)
+    asked, certain = _asked(seen, layout, curtail)
     low = sum(answers[position][1] for position in asked if position in answers)
     calls_low, calls_high, high = len(asked), len(asked), low
     if not certain:
@@ -249,8 +235,31 @@ def _again(seen: _Seen, layout: _Layout, curtail: bool, accepted: bool) -> GateA
     )
 
 
-def _run(gate: Gate, answers: dict[int, tuple[int, int]]) -> tuple[tuple[int, ...], bool]:
+def _asked(seen: _Seen, layout: _Layout, curtail: bool) -> tuple[tuple[int, ...], bool]:
     """The positions that are certainly asked for, and whether these are all."""
+    gate, answers = seen.gate, seen.answers
+    positions, prefix = layout.of(gate.base)
+    known = gate.probe.scores
+    if not curtail:  # all of them at once: nothing is weighed before the last answer
+        asked = tuple(p for p in positions if score_at(known, p) == UNKNOWN) if known.count else positions
+        return asked, all(p in answers for p in asked)
+    afresh = replace(
+        gate,
+        probe=fresh_probe(positions, gate.base.size),
+        prefix=prefix,
+        curtail=True,
+        status="open",
+        gain=0,
+        loss=0,
+        safe=None,
+        lost=None,
+        check_at=-1,
+    )
+    return _run(open_gate(afresh, known if known.count else None), answers)
+
+
+def _run(gate: Gate, answers: dict[int, tuple[int, int]]) -> tuple[tuple[int, ...], bool]:
+    """Wave after wave, as far as there are answers: `_asked` of a gate that stops early."""
     while gate.status == "open":
         probe = gate.probe
         wave = probe.order[probe.asked : probe.limit]
