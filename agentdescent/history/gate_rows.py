@@ -76,12 +76,7 @@ def _reason(
 def _marks(gate: Gate) -> str:
     """A Mark for every position."""
     pairs = zip(vector.items(gate.probe.scores.values), vector.items(gate.base.values), strict=True)
-    return "".join(_mark(own, base) for own, base in pairs)
-
-
-def _mark(own: int, base: int) -> Mark:
-    if own == UNKNOWN:
-        return "."
-    if own != base:
-        return "+" if own > base else "-"
-    return "=" if own else "0"
+    return "".join(
+        "." if own == UNKNOWN else "+" if own > base else "-" if own < base else "=" if own else "0"
+        for own, base in pairs
+    )

@@ -29,6 +29,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _line_decoder = msgspec.json.Decoder(_Line)
+_TAIL = len(b',"digest":""}') + len(GENESIS)
 
 
 def chain(previous: str, event: bytes) -> str:
@@ -48,18 +49,26 @@ def encode(n: int, previous: str, event: Event) -> tuple[bytes, str]:
 
 def decode(line: bytes, n: int, previous: str) -> tuple[Event, str]:
     """The event of line `n` + 1 and the digest after it. Raises CorruptLog, which names the line."""
+    whole = line.rstrip(b"\n")
+    body = whole[len(b'{"n":%d,"event":' % n) : -_TAIL]
+    after = chain(previous, body)
     try:
-        parts = _line_decoder.decode(line)
-        event = _event_decoder.decode(parts.event)
+        if whole != _line(n, body, after):
+            raise _damage(whole, n)
+        return _event_decoder.decode(body), after
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptLog(f"line {n + 1} of the log cannot be read: {error}", n + 1) from error
+
+
+def _damage(line: bytes, n: int) -> CorruptLog:
+    """What is wrong with a line that is not what was written. Raises DecodeError or UnicodeDecodeError."""
+    parts = _line_decoder.decode(line)
+    _event_decoder.decode(parts.event)
     if parts.n != n:
-        raise CorruptLog(f"line {n + 1} of the log holds event {parts.n}: a line was removed, moved or repeated", n + 1)
-    body = bytes(parts.event)
-    after = chain(previous, body)
-    if after != parts.digest or line.rstrip(b"\n") != _line(n, body, after):
-        raise CorruptLog(f"line {n + 1} of the log does not match its digest: it was edited or damaged", n + 1)
-    return event, after
+        return CorruptLog(
+            f"line {n + 1} of the log holds event {parts.n}: a line was removed, moved or repeated", n + 1
+        )
+    return CorruptLog(f"line {n + 1} of the log does not match its digest: it was edited or damaged", n + 1)
 
 
 def read(lines: Iterable[bytes]) -> Iterator[tuple[Event, str]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agentdescent.budget.usage import NOTHING, Amount, add, subtract
-from agentdescent.engine.event import Abandoned, Event, Failed, Proposed, RolledOut
+from agentdescent.budget.usage import NOTHING, Amount
+from agentdescent.engine.event import Abandoned, Decided, Event, Failed, Proposed, RolledOut
 from agentdescent.engine.state import State
-from agentdescent.engine.window import find
 from agentdescent.history.fold import folded
 
+_CHARGED = (RolledOut, Proposed, Failed, Abandoned)
 NOBODY = -1
 """The subject of what was spent for no proposal: the base, the test, rollouts before a proposal was asked for."""
 
@@ -19,12 +19,21 @@ class BySubject:
 
     def __init__(self) -> None:
         self.spent: dict[int, Amount] = {}
+        self._asked: dict[int, int] = {}
 
     def fold(self, event: Event, before: State, after: State) -> None:
-        if isinstance(event, RolledOut | Proposed | Failed | Abandoned):  # nothing else is charged
-            subject = find(before.window, event.id).subject
-            used = subtract(after.governor.spent, before.governor.spent)
-            self.spent[subject] = add(self.spent.get(subject, NOTHING), used)
+        if isinstance(event, Decided):
+            self._asked[event.command.id] = event.subject
+        elif isinstance(event, _CHARGED):
+            subject = self._asked.pop(event.id)
+            then, now = before.governor.spent, after.governor.spent
+            so_far = self.spent.get(subject, NOTHING)
+            self.spent[subject] = Amount(
+                so_far.tokens + now.tokens - then.tokens,
+                so_far.cost + now.cost - then.cost,
+                so_far.calls + now.calls - then.calls,
+                so_far.rollouts + now.rollouts - then.rollouts,
+            )
 
 
 def by_subject(events: Iterable[Event]) -> dict[int, Amount]:

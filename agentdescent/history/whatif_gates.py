@@ -11,7 +11,9 @@ such a run is refused.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from typing import TypeAlias, get_args
 
 from agentdescent.budget.governor import reservation
 from agentdescent.engine.command import Rollout
@@ -30,12 +32,10 @@ from agentdescent.engine.event import (
 from agentdescent.engine.finishing import checks
 from agentdescent.engine.spec import GateOrder, Spec
 from agentdescent.engine.state import State
-from agentdescent.engine.window import take
 from agentdescent.errors import CorruptLog, UsageError
 from agentdescent.history.fold import folded
-from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums, score
-from agentdescent.merge.probe import ask
-from agentdescent.merge.scores import UNKNOWN, score_at
+from agentdescent.merge.gate import Gate, fresh_probe, informative, open_gate, prefix_sums, whole_wave
+from agentdescent.merge.scores import UNKNOWN, Scores, score_at
 from agentdescent.merge.verdict import GateEvidence
 from agentdescent.record import Record, replace
 from agentdescent.search.selection import SingleHead
@@ -81,29 +81,58 @@ class GatesAgain(Record, frozen=True):
 def gates_again(events: Iterable[Event], *, order: GateOrder | None = None, curtail: bool | None = None) -> GatesAgain:
     """None: as recorded. Raises CorruptLog when the log does not begin with Started, UsageError where gates of the run
     may be stopped by prediction."""
-    folding = GatesFolding(order, curtail)
+    folding = GatesFolding((order, curtail))
     for event, before, after in folded(events):
         folding.fold(event, before, after)
-    return folding.result()
+    return folding.results()[0]
+
+
+Asked: TypeAlias = tuple[GateOrder | None, bool | None]
+"""Order and curtailment; None: as recorded."""
 
 
 class _Seen:
-    """A gate while its answers come: its state as it opened, and tokens and score by position."""
+    """A gate while its answers come: the state in which it opened, and score and tokens by position."""
 
-    def __init__(self, number: int, gate: Gate, worst: tuple[int, ...]) -> None:
-        self.number, self.gate, self.worst = number, gate, worst
+    def __init__(self, gate: Gate, state: State) -> None:
+        self.gate, self.state = gate, state
         self.answers: dict[int, tuple[int, int]] = {}
         self.failed = False
 
+    @functools.cached_property
+    def rest(self) -> tuple[int, int]:
+        """How many tasks have no answer, and the most tokens that these could have cost."""
+        state, known = self.state, self.gate.probe.scores
+        open_ = [p for p in range(known.size) if p not in self.answers and score_at(known, p) == UNKNOWN]
+        sizes = [self.gate.size + state.setup.tasks[state.split.heldout[p]].size for p in open_]
+        return len(open_), sum(reservation(state.governor, "solve", size).tokens for size in sizes)
+
+
+class _Layout:
+    """The order of a gate, with its sums: those of the last base, which most gates have in common."""
+
+    def __init__(self, order: GateOrder) -> None:
+        self._order = order
+        self._base: Scores | None = None
+
+    def of(self, base: Scores) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        if base is not self._base:
+            self._base = base
+            self._positions = informative(base) if self._order == "informative" else tuple(range(base.size))
+            self._prefix = prefix_sums(base, self._positions)
+        return self._positions, self._prefix
+
 
 class GatesFolding:
-    """`gates_again` while a log is folded: `fold` raises UsageError as it does."""
+    """`gates_again` of several questions while a log is folded: `fold` raises UsageError as it does."""
 
-    def __init__(self, order: GateOrder | None = None, curtail: bool | None = None) -> None:
-        self._order, self._curtail = order, curtail
+    def __init__(self, *asked: Asked) -> None:
+        self._asked = asked
+        self._layouts = {order: _Layout(order) for order in get_args(GateOrder)}
         self._state: State | None = None
         self._open: dict[int, _Seen] = {}
-        self._done: list[GateAgain] = []
+        self._awaited: dict[int, tuple[_Seen, int]] = {}
+        self._done: tuple[list[GateAgain], ...] = tuple([] for _ in asked)
         self._left_out = 0
         self._lasting = True
 
@@ -111,12 +140,14 @@ class GatesFolding:
         """`before`, `after`: the states around the event."""
         self._state = after
         match event:
+            case Decided():
+                self._decided(event, after)
+            case RolledOut() | Failed() | Abandoned():
+                self._answered(event, before, after)
             case Started():
                 self._started(event, before)
             case GateOpened():
                 self._opened(event, after)
-            case RolledOut() | Failed() | Abandoned():
-                self._answered(event, before, after)
             case Judged():
                 self._judged(event, before.spec)
             case Committed():
@@ -138,9 +169,10 @@ class GatesFolding:
     def _judged(self, event: Judged, spec: Spec) -> None:
         seen = self._open.pop(event.subject, None)
         if seen is not None and isinstance(event.evidence, GateEvidence) and not seen.failed:
-            order = self._order or spec.gate_order
-            curtail = spec.curtail if self._curtail is None else self._curtail
-            self._done.append(_again(seen, order, curtail, event.outcome == "committed"))
+            for (order, curtail), done in zip(self._asked, self._done, strict=True):
+                layout = self._layouts[order or spec.gate_order]
+                curtailed = spec.curtail if curtail is None else curtail
+                done.append(_again(seen, layout, curtailed, event.outcome == "committed"))
         elif seen is not None:
             self._left_out += 1
 
@@ -148,35 +180,37 @@ class GatesFolding:
         sweep = state.sweep
         gate = next(gate for gate in sweep.gates if gate.subject == event.subject) if sweep is not None else None
         if gate is not None:
-            sizes = (state.setup.tasks[task].size for task in state.split.heldout)
-            worst = tuple(reservation(state.governor, "solve", gate.size + size).tokens for size in sizes)
-            self._open[event.subject] = _Seen(state.seq - 1, gate, worst)
+            self._open[event.subject] = _Seen(gate, state)
+
+    def _decided(self, event: Decided, state: State) -> None:
+        command = event.command
+        if isinstance(command, Rollout) and command.purpose == "gate" and event.subject in self._open:
+            self._awaited[command.id] = self._open[event.subject], state.position[command.task]
 
     def _answered(self, event: RolledOut | Failed | Abandoned, before: State, after: State) -> None:
-        if not self._open:
+        if event.id not in self._awaited:
             return
-        decided: Decided = take(before.window, event.id)[0]
-        seen = self._open.get(decided.subject)
-        if seen is None or not isinstance(decided.command, Rollout) or decided.command.purpose != "gate":
-            return
-        if not isinstance(event, RolledOut):
+        seen, position = self._awaited.pop(event.id)
+        if isinstance(event, RolledOut):
+            seen.answers[position] = event.score, after.governor.spent.tokens - before.governor.spent.tokens
+        else:
             seen.failed = True
-            return
-        used = after.governor.spent.tokens - before.governor.spent.tokens
-        seen.answers[before.position[decided.command.task]] = event.score, used
 
-    def result(self) -> GatesAgain:
-        """As far as it was folded. Raises CorruptLog when that is nothing."""
+    def results(self) -> tuple[GatesAgain, ...]:
+        """One for each question, as far as it was folded. Raises CorruptLog when that is nothing."""
         state = self._state
         if state is None:
             raise CorruptLog("the log is empty")
         spent_out = state.stopped is None or state.stopped.reason in _SPENT_OUT
-        return GatesAgain(
-            tuple(self._done),
-            self._left_out + len(self._open),
-            state.governor.spent.tokens,
-            self._lasting and not spent_out and not self._left_out and not self._open,
-            state.setup.tariff.solve.strict,
+        return tuple(
+            GatesAgain(
+                tuple(done),
+                self._left_out + len(self._open),
+                state.governor.spent.tokens,
+                self._lasting and not spent_out and not self._left_out and not self._open,
+                state.setup.tariff.solve.strict,
+            )
+            for done in self._done
         )
 
 
@@ -187,15 +221,33 @@ def _indifferent(spec: Spec) -> bool:
     return plain and settled and isinstance(spec.selection, SingleHead) and spec.schedule == "rounds"
 
 
-def _again(seen: _Seen, order: GateOrder, curtail: bool, accepted: bool) -> GateAgain:
+def _again(seen: _Seen, layout: _Layout, curtail: bool, accepted: bool) -> GateAgain:
     gate, answers = seen.gate, seen.answers
     recorded = sum(tokens for _, tokens in answers.values())
-    positions = informative(gate.base) if order == "informative" else tuple(range(gate.base.size))
+    asked, certain = _asked(seen, layout, curtail)
+    low = sum(answers[position][1] for position in asked if position in answers)
+    calls_low, calls_high, high = len(asked), len(asked), low
+    if not certain:
+        unanswered, most = seen.rest
+        calls_high, high = len(answers) + unanswered, recorded + most
+    return GateAgain(
+        seen.state.seq - 1, gate.subject, accepted, len(answers), recorded, calls_low, calls_high, low, high
+    )
+
+
+def _asked(seen: _Seen, layout: _Layout, curtail: bool) -> tuple[tuple[int, ...], bool]:
+    """The positions that are certainly asked for, and whether these are all."""
+    gate, answers = seen.gate, seen.answers
+    positions, prefix = layout.of(gate.base)
+    known = gate.probe.scores
+    if not curtail:  # all of them at once: nothing is weighed before the last answer
+        asked = tuple(p for p in positions if score_at(known, p) == UNKNOWN) if known.count else positions
+        return asked, all(p in answers for p in asked)
     afresh = replace(
         gate,
         probe=fresh_probe(positions, gate.base.size),
-        prefix=prefix_sums(gate.base, positions),
-        curtail=curtail,
+        prefix=prefix,
+        curtail=True,
         status="open",
         gain=0,
         loss=0,
@@ -203,28 +255,15 @@ def _again(seen: _Seen, order: GateOrder, curtail: bool, accepted: bool) -> Gate
         lost=None,
         check_at=-1,
     )
-    known = gate.probe.scores if gate.probe.scores.count else None
-    asked, certain = _run(open_gate(afresh, known), answers)
-    low = sum(answers[position][1] for position in asked if position in answers)
-    calls_low, calls_high, high = len(asked), len(asked), low
-    if not certain:
-        unanswered = [
-            p for p in range(gate.base.size) if score_at(gate.probe.scores, p) == UNKNOWN and p not in answers
-        ]
-        calls_high = len(answers) + len(unanswered)
-        high = recorded + sum(seen.worst[position] for position in unanswered)
-    return GateAgain(seen.number, gate.subject, accepted, len(answers), recorded, calls_low, calls_high, low, high)
+    return _run(open_gate(afresh, known if known.count else None), answers)
 
 
 def _run(gate: Gate, answers: dict[int, tuple[int, int]]) -> tuple[tuple[int, ...], bool]:
-    """The positions that are certainly asked for, and whether these are all."""
+    """Wave after wave, as far as there are answers: `_asked` of a gate that stops early."""
     while gate.status == "open":
         probe = gate.probe
         wave = probe.order[probe.asked : probe.limit]
         if any(position not in answers for position in wave):
             return probe.order[: probe.limit], False
-        for _ in wave:
-            gate = replace(gate, probe=ask(gate.probe, 0))
-        for position in wave:
-            gate = score(gate, position, answers[position][0], 0)
+        gate = whole_wave(gate, tuple(answers[position][0] for position in wave))
     return gate.probe.order[: gate.probe.asked], True

@@ -8,6 +8,7 @@ the best that the remaining tasks can do decides whether a rejection is certain 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TypeAlias
 
@@ -64,6 +65,7 @@ def probability(gain: int, loss: int) -> float:
     return 1.0 - _half_tail(1.0 + gain / MILLION, 1.0 + loss / MILLION)
 
 
+@functools.lru_cache(8192)
 def _half_tail(a: float, b: float) -> float:
     """I_{1/2}(a, b) for a > b: the smaller tail, where the fraction converges fast."""
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - (a + b) * math.log(2.0)) / a

@@ -114,6 +114,24 @@ def score(gate: Gate, position: int, value: int, threshold: int) -> Gate:
     return weigh(gate)
 
 
+def whole_wave(gate: Gate, values: tuple[int, ...]) -> Gate:
+    """Ask for everything up to the limit and fold the outcomes, in order: the sums that `ask` and `score` come to one
+    by one. The scores themselves are not kept."""
+    probe = gate.probe
+    pairs = [
+        (value, score_at(gate.base, p)) for p, value in zip(probe.order[probe.asked : probe.limit], values, strict=True)
+    ]
+    return weigh(
+        replace(
+            gate,
+            probe=replace(probe, asked=probe.limit),
+            gain=gate.gain + sum(value - base for value, base in pairs if value > base),
+            loss=gate.loss + sum(base - value for value, base in pairs if base > value),
+            best=gate.best - sum(MILLION - base for _, base in pairs),
+        )
+    )
+
+
 def weigh(gate: Gate) -> Gate:
     """When nothing is open: a verdict, or the next wave."""
     probe = gate.probe

@@ -7,13 +7,14 @@ import re
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentdescent.artifact.strategy import AppendRules
-from agentdescent.engine.event import Event
+from agentdescent.engine.event import Event, StopReason
 from agentdescent.engine.spec import TaskInfo
 from agentdescent.history.report import report
 from agentdescent.record import replace
@@ -174,7 +175,7 @@ def test_an_axis_covers_what_it_shows(low: float, span: float, percent: bool) ->
 def test_charts_by_hand() -> None:
     x, y = chart.axis(0, 1_000), chart.axis(0, 1, percent=True)
     assert [text for _, text in x.ticks] == ["0", "250", "500", "750", "1k"]
-    assert [text for _, text in y.ticks] == ["0 %", "25 %", "50 %", "75 %", "100 %"]
+    assert [text for _, text in y.ticks] == ["0%", "25%", "50%", "75%", "100%"]
     assert chart.steps([(100, 0.0), (500, 0.25)], 900, x, y) == "M100.0 1000.0H500.0V750.0H900.0"
     assert chart.steps([], 900, x, y) == ""
     assert chart.strip("++-.0", [4, 0, 1, 2, 3]) == [
@@ -226,3 +227,35 @@ def test_a_browser_has_no_complaint(tmp_path: Path, width: int, dark: bool) -> N
         assert found.violations == ()
         assert found.console == ()
         assert found.wider <= 0
+
+
+@needs_a_browser
+def test_large_numbers_and_long_names_stay_within_a_narrow_window(tmp_path: Path) -> None:
+    found = report(a_log())
+    lines = tuple(replace(line, tokens=98_765_432_109, calls=987_654_321) for line in found.spend.by_purpose)
+    subjects = tuple(replace(one, tokens=98_765_432_109) for one in found.subjects)
+    large = replace(
+        found,
+        spend=replace(found.spend, by_purpose=lines),
+        subjects=subjects,
+        heldout=tuple(f"{name}-{'x' * 90}" for name in found.heldout),
+        error="e" * 200,
+    )
+    path = tmp_path / "report.html"
+    path.write_text(
+        build.page(large, run="r" * 90, digest="d" * 32, commands="agentdescent " + "c" * 200, whatif=()), "utf-8"
+    )
+    audit = browser.audit(path, width=360)
+    assert (audit.violations, audit.wider <= 0) == ((), True)
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1), st.lists(st.one_of(st.none(), st.integers(1, 10**12))))
+def test_an_axis_of_tokens_leaves_room_for_the_curves(spent: list[int], caps: list[int | None]) -> None:
+    end = view.reach(spent, caps)
+    assert max(1, *spent) <= end <= view.NEAR * max(1, *spent)
+    near = [cap for cap in caps if cap is not None and cap <= view.NEAR * max(spent)]
+    assert end >= max([0, *near])
+
+
+def test_every_end_of_a_run_is_told_in_words() -> None:
+    assert set(view.ENDINGS) == set(get_args(StopReason))

@@ -26,6 +26,8 @@ from tests.world import World, any_order, jobs, play
 
 
 class Terminal(io.StringIO):
+    encoding = "utf-8"
+
     def isatty(self) -> bool:
         return True
 
@@ -122,7 +124,7 @@ def test_drawing_takes_a_bounded_share_of_the_time() -> None:
     board = Dashboard(Noted(), clock)
     for event, state in itertools.islice(steps, len(steps) - 1):
         board(event, state)
-        clock.now += 0.1
+        clock.now += 0.3
     pictures = sorted(set(draws))
     board.close()
     assert len(pictures) > 3

@@ -10,7 +10,7 @@ from agentdescent.errors import CorruptLog, UsageError
 from agentdescent.history.report import Report
 from agentdescent.history.whatif import ONE_STEP, WhatIf, what_if
 from agentdescent.history.whatif_cap import under_cap
-from agentdescent.history.whatif_gates import GatesFolding
+from agentdescent.history.whatif_gates import GatesAgain, GatesFolding
 from agentdescent_adapters.command.whatif import WORDS, cap_answers, gate_answer, gate_scope, gates_of, number_of
 from agentdescent_adapters.disk import read_events
 from agentdescent_adapters.page.build import Answers
@@ -30,7 +30,8 @@ class GateQuestions:
     the fold that makes the report."""
 
     def __init__(self) -> None:
-        self._asked: list[tuple[str, GatesFolding]] = []
+        self._names: tuple[str, str] = ("", "")
+        self._folding = GatesFolding()
         self._refused = ""
 
     def fold(self, event: Event, before: State, after: State) -> None:
@@ -38,27 +39,25 @@ class GateQuestions:
             self._begin(before)
         if not self._refused:
             try:
-                for _, folding in self._asked:
-                    folding.fold(event, before, after)
+                self._folding.fold(event, before, after)
             except UsageError as error:
                 self._refused = str(error)
 
     def _begin(self, state: State) -> None:
         spec = state.spec
         order: GateOrder = "index" if spec.gate_order != "index" else "informative"
-        self._asked = [
-            ("without curtailment" if spec.curtail else "with curtailment", GatesFolding(curtail=not spec.curtail)),
-            (f"in {order} order", GatesFolding(order=order)),
-        ]
+        self._names = "without curtailment" if spec.curtail else "with curtailment", f"in {order} order"
+        self._folding = GatesFolding((None, not spec.curtail), (order, None))
 
     def rows(self) -> list[Row]:
         if self._refused:
-            return [(name, self._refused, WORDS["no-support"]) for name, _ in self._asked]
-        return [row for name, folding in self._asked for row in _gates(name, folding)]
+            return [(name, self._refused, WORDS["no-support"]) for name in self._names]
+        results = self._folding.results()
+        return [row for name, again in zip(self._names, results, strict=True) for row in _gates(name, again)]
 
 
-def _gates(name: str, folding: GatesFolding) -> list[Row]:
-    found = gates_of("", folding.result())
+def _gates(name: str, again: GatesAgain) -> list[Row]:
+    found = gates_of("", again)
     if not found.gates:
         return [(name, "no gate came to a verdict", WORDS["no-support"])]
     tokens, sure = gate_answer(found)

@@ -27,7 +27,6 @@ from agentdescent_adapters.disk import DiskLog, read_events
 from agentdescent_adapters.rules.baseline import keyword_baseline
 from agentdescent_adapters.telemetry.files import RunFiles
 from agentdescent_adapters.telemetry.progress import Shown, progress_on
-from agentdescent_adapters.telemetry.structured import StructuredLines, json_logger
 
 FAILED, MISUSED, DIFFERS = 1, 2, 3
 
@@ -121,6 +120,8 @@ def _execute(job: Job, options: Options, log: DiskLog, run: str, *, quiet: bool,
     observers: list[Observer] = [files]
     shown: Shown | None = None
     if verbose:
+        from agentdescent_adapters.telemetry.structured import StructuredLines, json_logger
+
         observers.append(StructuredLines(json_logger()))
     elif not quiet:
         shown = progress_on(sys.stderr)

@@ -75,9 +75,10 @@ def read_report(run: str, *others: Folds) -> tuple[Report, str]:
             yield event
 
     folding = Folding()
+    folds = [one.fold for one in (folding, *others)]
     for event, before, after in folded(events()):
-        for one in (folding, *others):
-            one.fold(event, before, after)
+        for fold in folds:
+            fold(event, before, after)
     return folding.report(), digest
 
 

@@ -66,6 +66,7 @@ def next_commands(run: str, reason: str) -> list[str]:
     cap = reason if reason.startswith("max_") else "rounds"
     raised = f"resume {run} --{cap.replace('_', '-')} N"
     rows = (
+        (f"report {run} --open", "the run as a page"),
         (f"replay {run} --check", "take every decision again and compare"),
         (f"show {run}", "where each rule came from"),
         (raised, "go on, with a higher cap"),

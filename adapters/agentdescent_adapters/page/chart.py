@@ -48,8 +48,8 @@ def _round_step(step: float) -> float:
 
 def _tick(value: float, *, percent: bool) -> str:
     if percent:
-        return f"{value * 100:.4g} %"
-    for size, unit in ((1e6, "M"), (1e3, "k")):
+        return f"{value * 100:.4g}%"
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.4g}{unit}"
     return f"{value:.4g}"

@@ -10,6 +10,7 @@ from agentdescent.history.report import Report
 from agentdescent.history.tested import Tested
 from agentdescent_adapters.page.build import environment, style
 from agentdescent_adapters.page.chart import Axis, axis, steps
+from agentdescent_adapters.page.view import reach
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -65,7 +66,8 @@ def notes(runs: Sequence[tuple[str, Report]]) -> tuple[str, ...]:
 
 def page(runs: Sequence[tuple[str, Report]]) -> str:
     """`runs`: names and reports, at least one."""
-    most = max(max(report.spend.total.tokens, report.state.governor.caps.tokens or 0, 1) for _, report in runs)
+    spent = [report.spend.total.tokens for _, report in runs]
+    most = reach(spent, [report.state.governor.caps.tokens for _, report in runs])
     x, y = axis(0, most), axis(0, 1, percent=True)
     return (
         environment()

@@ -9,20 +9,40 @@ from collections.abc import Sequence
 import msgspec
 
 from agentdescent.allocation.features import Stage
+from agentdescent.engine.event import StopReason
 from agentdescent.history.gate_rows import GateRow
 from agentdescent.history.lineage import Line, ancestry, sources
 from agentdescent.history.report import Chosen, Report
 from agentdescent.history.summary import Purposes
 from agentdescent_adapters.page.chart import Axis, Mark, axis, mark, steps, strip
 
+ENDINGS: dict[StopReason, str] = {
+    "rounds": "all rounds were done",
+    "target_reward": "the target was reached",
+    "patience": "nothing got better for as long as was allowed",
+    "solved": "every held-out task was solved",
+    "max_tokens": "the token cap left no room for another step",
+    "max_cost": "the cap on money left no room for another step",
+    "max_calls": "the cap on calls left no room for another step",
+    "max_rollouts": "the cap on rollouts left no room for another step",
+    "max_seconds": "its time was up",
+    "diminishing_returns": "tokens bought too little",
+    "stop_when": "its own condition to stop was met",
+    "cancelled": "it was cancelled",
+    "overrun": "a call cost more than was declared",
+    "error": "something failed",
+}
 GATES = 400
 """Gates with a row of their own; of a longer run those that committed and the last ones."""
 CANDIDATES = 40
 DOTS = 2_000
+NEAR = 3
+"""A cap of more than so many times what was spent is not drawn."""
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """Reward against tokens: the path of the steps, a mark a commit, and where the cap is, in per cent."""
+    """Reward against tokens: the path of the steps, a mark a commit, and where the cap is, in per cent; None where it
+    is so far away that it would leave no room for the curve, or there is none."""
 
     x: Axis
     y: Axis
@@ -78,7 +98,7 @@ def curve(report: Report) -> Curve | None:
         return None
     spent = report.spend.total.tokens
     cap = report.state.governor.caps.tokens
-    x, y = axis(0, max(spent, cap or 0, 1)), axis(0, 1, percent=True)
+    x, y = axis(0, reach([spent], [cap])), axis(0, 1, percent=True)
     marks = tuple(
         mark(
             point.tokens,
@@ -90,7 +110,13 @@ def curve(report: Report) -> Curve | None:
         for point in report.curve
     )
     path = steps([(point.tokens, point.reward) for point in report.curve], spent, x, y)
-    return Curve(x, y, path, marks, None if cap is None else round(x.place(cap) * 100, 2))
+    return Curve(x, y, path, marks, None if cap is None or cap > x.high else round(x.place(cap) * 100, 2))
+
+
+def reach(spent: Sequence[int], caps: Sequence[int | None]) -> int:
+    """To where an axis of tokens goes: over what was spent, and the caps that are not far beyond it."""
+    most = max(1, *spent)
+    return max(most, *(cap for cap in caps if cap is not None and cap <= NEAR * most), 1)
 
 
 def matrix(report: Report) -> Matrix:
@@ -190,6 +216,6 @@ def sentence(report: Report) -> str:
     if not report.curve:
         return f"The start has not been scored yet; {spent:,} tokens{of} spent."
     first, last = report.curve[0].reward, report.curve[-1].reward
-    how = "is going on" if report.stop_reason is None else f"ended with {report.stop_reason}"
+    how = "is going on" if report.stop_reason is None else f"ended because {ENDINGS[report.stop_reason]}"
     won, tasks = len(report.commits), len(report.heldout)
     return f"From {first:.1%} to {last:.1%} on {tasks} held-out tasks, {won} commits, {spent:,} tokens{of}; it {how}."

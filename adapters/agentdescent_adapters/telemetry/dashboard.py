@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import TextIO
 
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
-from agentdescent.engine.event import Event, Stopped
+from agentdescent.engine.event import Event, RolledOut, Stopped
 from agentdescent.engine.state import State
 from agentdescent_adapters.telemetry.live import Doing, Snapshot, Watch, duration, sparkline
 
-SHARE = 0.005
+SHARE = 0.002
 """Share of the time that drawing may take: a slow terminal is drawn to less often."""
-SOONEST = 0.2
+SOONEST = 0.25
 WORKERS = 8
+_BAR = 24
 
 
 class Canvas:
@@ -66,15 +67,17 @@ class Dashboard:
         return self._canvas.gone
 
     def __call__(self, event: Event, state: State) -> None:
-        self._watch.fold(event, state)
-        ended = isinstance(event, Stopped)
-        if self.silent or (not ended and self._clock() < self._next):
-            return
+        if type(event) is not RolledOut:  # of which nothing is kept
+            self._watch.fold(event, state)
         began = self._clock()
+        if began < self._next and type(event) is not Stopped:
+            return
+        if self.silent:
+            return
         self._canvas.draw(self._watch.snapshot(state))
         now = self._clock()
         self._next = now + max(SOONEST, (now - began) / SHARE)
-        if ended:
+        if isinstance(event, Stopped):
             self.close()
 
     def close(self) -> None:
@@ -82,31 +85,33 @@ class Dashboard:
         self._canvas.close()
 
 
-def picture(shot: Snapshot, width: int) -> Group:
-    """A snapshot as rich draws it, at most `width` columns wide."""
-    parts: list[RenderableType] = [_budget(shot), _reward(shot, width)]
+def picture(shot: Snapshot, width: int) -> Text:
+    """A snapshot as rich draws it, at most `width` columns wide. One text: tables take four times as long to draw."""
+    lines = [_budget(shot), _reward(shot, width)]
     if shot.stop_reason is None and shot.doing:
-        parts.append(_workers(shot))
-    for line in shot.commits:
-        parts.append(Text("  " + line, no_wrap=True, overflow="ellipsis", style="green"))
+        lines += _workers(shot)
+    lines += [Text("  " + line, style="green") for line in shot.commits]
     kept = _savings(shot)
     if kept:
-        parts.append(Text(kept, style="dim"))
+        lines.append(Text(kept, style="dim"))
     if shot.stop_reason is not None:
-        parts.append(Text(f"stopped: {shot.stop_reason}" + (f", {shot.error}" if shot.error else "")))
-    return Group(*parts)
+        lines.append(Text(f"stopped: {shot.stop_reason}" + (f", {shot.error}" if shot.error else "")))
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    return Text("\n", no_wrap=True, end="").join(lines)
 
 
-def _budget(shot: Snapshot) -> Table:
-    row = Table.grid(padding=(0, 1))
+def _budget(shot: Snapshot) -> Text:
     spent = f"tok={shot.spent:,}" + (f"/{shot.cap:,}" if shot.cap is not None else "")
     rest = f"{shot.rate:,.0f}/s" if shot.rate else ""
     if shot.left is not None and shot.stop_reason is None:
         rest += f", cap in {duration(shot.left)}"
-    bar = ProgressBar(total=1.0, completed=shot.share, width=24) if shot.share is not None else Text("")
-    percent = f"{shot.share:4.0%}" if shot.share is not None else ""
-    row.add_row(Text("spent   "), bar, Text(percent), Text(spent), Text(rest, style="dim"))
-    return row
+    line = Text("spent ")
+    if shot.share is not None:
+        full = round(shot.share * _BAR)
+        line.append("━" * full, style="bar.complete").append("━" * (_BAR - full), style="bar.back")
+        line.append(f" {shot.share:4.0%} ")
+    return line.append(spent).append(f" {rest}", style="dim")
 
 
 def _reward(shot: Snapshot, width: int) -> Text:
@@ -119,15 +124,27 @@ def _reward(shot: Snapshot, width: int) -> Text:
     return Text(f"held-out {shot.best:.3f} from {shot.base:.3f} {line}  {where}")
 
 
-def _workers(shot: Snapshot) -> Table:
-    grid = Table.grid(padding=(0, 2))
+def _workers(shot: Snapshot) -> list[Text]:
+    """Two in a line, in columns."""
     shown = shot.doing[:WORKERS]
-    left_out = len(shot.doing) - len(shown)
-    for left, right in zip(shown[::2], (*shown[1::2], Doing("", ""))[: len(shown[::2])], strict=True):
-        grid.add_row(Text(left.who, style="dim"), Text(left.what), Text(right.who, style="dim"), Text(right.what))
-    if left_out:
-        grid.add_row(Text(f"and {left_out} more", style="dim"))
-    return grid
+    who, what = (max(cell_len(one) for one in column) for column in zip(*map(_cells, shown), strict=True))
+    lines = []
+    for left, right in itertools.zip_longest(shown[::2], shown[1::2], fillvalue=Doing("", "")):
+        line = Text()
+        for one in (left, right):
+            line.append(_padded(one.who, who), style="dim").append("  " + _padded(one.what, what) + "  ")
+        lines.append(line)
+    if len(shot.doing) > len(shown):
+        lines.append(Text(f"and {len(shot.doing) - len(shown)} more", style="dim"))
+    return lines
+
+
+def _cells(one: Doing) -> tuple[str, str]:
+    return one.who, one.what
+
+
+def _padded(text: str, cells: int) -> str:
+    return text + " " * (cells - cell_len(text))
 
 
 def _savings(shot: Snapshot) -> str:

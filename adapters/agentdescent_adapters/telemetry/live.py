@@ -88,10 +88,10 @@ class Watch:
 
     def fold(self, event: Event, state: State) -> str | None:
         """`state` is the one after the event. Returns a line about it where it is a commit."""
+        if type(event) is RolledOut or (type(event) is Decided and type(event.command) is not Propose):
+            return None  # nearly all of a run: told apart without asking for subclasses, which takes four times as long
         line = None
         match event:
-            case RolledOut():
-                pass
             case Decided(command=Propose() as command):
                 self._asked[command.id] = command.subject
             case Proposed():

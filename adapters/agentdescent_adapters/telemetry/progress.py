@@ -44,7 +44,7 @@ class Shown(Protocol):
 
 def progress_on(stream: TextIO) -> Shown:
     """What suits the stream and what is installed."""
-    if stream.isatty() and importlib.util.find_spec("rich") is not None:
+    if stream.isatty() and can_draw(stream) and importlib.util.find_spec("rich") is not None:
         from agentdescent_adapters.telemetry.dashboard import Dashboard
 
         return Dashboard(stream)
