@@ -7,23 +7,20 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from agentdescent.engine.event import Event
 from agentdescent.engine.population import dev_head
 from agentdescent.errors import AgentDescentError, CorruptLog, UsageError
 from agentdescent.history.lineage import ancestry, lineage, sources
-from agentdescent.history.log import GENESIS
 from agentdescent.own import replay
 from agentdescent_adapters.command import ab, execution, pages, plan, template, text, whatif
 from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.command.config_file import merge
 from agentdescent_adapters.command.execution import DIFFERS, FAILED, MISUSED, Ended, StoppedAtOnce
 from agentdescent_adapters.command.parser import CHANGEABLE, parser
-from agentdescent_adapters.disk import read_chained, read_events
+from agentdescent_adapters.disk import Chained, read_events
 from agentdescent_adapters.telemetry.files import Status, status_of
 from agentdescent_adapters.telemetry.follow import follow, shown_on
 
@@ -54,17 +51,10 @@ def _config_flags(arguments: argparse.Namespace, names: tuple[str, ...]) -> dict
 
 
 def _replay(run: str, *, check: bool, json: bool) -> int:
-    digest = GENESIS
-
-    def events() -> Iterator[Event]:
-        nonlocal digest
-        for event, after in read_chained(run):
-            digest = after
-            yield event
-
     execution.look_for_modules(run)
+    events = Chained(run)
     began = time.perf_counter()
-    outcome = replay(events(), check=check)
+    outcome = replay(events, check=check)
     seconds = time.perf_counter() - began
     if json:
         _print(
@@ -74,7 +64,7 @@ def _replay(run: str, *, check: bool, json: bool) -> int:
                 "checked": check,
                 "events": outcome.events,
                 "events_per_s": round(outcome.events / seconds) if seconds else None,
-                "digest": digest,
+                "digest": events.digest,
                 "divergence": outcome.divergence,
                 "unasked": outcome.unasked or None,
             }
@@ -89,7 +79,7 @@ def _replay(run: str, *, check: bool, json: bool) -> int:
         print(f"{outcome.events:,} events: {what}{ended}")
         if outcome.unasked:
             print(f"but the allocator {outcome.unasked} cannot be asked again: its answers are taken from the log")
-        print(f"digest {digest}")
+        print(f"digest {events.digest}")
     return 0 if outcome.divergence is None else DIFFERS
 
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -16,11 +16,10 @@ from agentdescent.engine.event import Event
 from agentdescent.engine.state import State
 from agentdescent.errors import UsageError
 from agentdescent.history.fold import folded
-from agentdescent.history.log import GENESIS
 from agentdescent.history.report import Folding, Report
 from agentdescent_adapters.command import config as configuration
 from agentdescent_adapters.command import execution
-from agentdescent_adapters.disk import read_chained, write_atomic
+from agentdescent_adapters.disk import Chained, write_atomic
 
 REPORT = "report.html"
 COMPARISON = "comparison.html"
@@ -66,20 +65,12 @@ class Folds(Protocol):
 
 def read_report(run: str, *others: Folds) -> tuple[Report, str]:
     """The report of a run directory, and the digest of what it was made of; `others` see the same events."""
-    digest = GENESIS
-
-    def events() -> Iterator[Event]:
-        nonlocal digest
-        for event, after in read_chained(run):
-            digest = after
-            yield event
-
-    folding = Folding()
+    events, folding = Chained(run), Folding()
     folds = [one.fold for one in (folding, *others)]
-    for event, before, after in folded(events()):
+    for event, before, after in folded(events):
         for fold in folds:
             fold(event, before, after)
-    return folding.report(), digest
+    return folding.report(), events.digest
 
 
 def show(path: str) -> None:

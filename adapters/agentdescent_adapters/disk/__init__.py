@@ -13,17 +13,17 @@ POSIX only: one writer is a matter of `flock`, which a network file system may n
 from __future__ import annotations
 
 from agentdescent_adapters.disk.atomic import write_atomic
-from agentdescent_adapters.disk.events import being_written, follow_events, read_chained, read_events
+from agentdescent_adapters.disk.events import Chained, being_written, follow_events, read_events
 from agentdescent_adapters.disk.files import Files, OsFiles
 from agentdescent_adapters.disk.log import DiskLog
 
 __all__ = [
+    "Chained",
     "DiskLog",
     "Files",
     "OsFiles",
     "being_written",
     "follow_events",
-    "read_chained",
     "read_events",
     "write_atomic",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from agentdescent.engine.event import Event
 from agentdescent.errors import CorruptLog, UsageError
-from agentdescent.history.log import read
+from agentdescent.history.log import GENESIS, read
 from agentdescent_adapters.disk.layout import ANSWERS, EVENTS, LOCK
 from agentdescent_adapters.disk.lines import follow_lines, whole_lines
 from agentdescent_adapters.disk.lock import is_held
@@ -27,7 +27,7 @@ def read_events(path: str | os.PathLike[str]) -> Iterator[Event]:
     A torn last line is left out. After a crash of the machine these can be a few events more than `DiskLog.open`
     keeps: those whose answers were lost. Raises UsageError when there is no run, CorruptLog with the line number.
     """
-    return (event for event, _ in read_chained(path))
+    return iter(Chained(path))
 
 
 def follow_events(path: str | os.PathLike[str], wait: Callable[[], bool]) -> Iterator[Event]:
@@ -43,8 +43,17 @@ def being_written(path: str | os.PathLike[str]) -> bool:
     return is_held(os.path.join(path, LOCK))
 
 
-def read_chained(path: str | os.PathLike[str]) -> Iterator[tuple[Event, str]]:
-    """As `read_events`, with the running digest after each event."""
-    root = os.path.abspath(path)
-    require_run(root)
-    return read(whole_lines(os.path.join(root, EVENTS)))
+class Chained:
+    """The events of a run directory, to be gone through once; `digest`: the running one after the last that was read.
+    Raises as `read_events`."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        root = os.path.abspath(path)
+        require_run(root)
+        self.digest = GENESIS
+        self._read = read(whole_lines(os.path.join(root, EVENTS)))
+
+    def __iter__(self) -> Iterator[Event]:
+        for event, digest in self._read:
+            self.digest = digest
+            yield event
