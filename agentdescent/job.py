@@ -23,7 +23,7 @@ from agentdescent.budget.tariff import Tariff
 from agentdescent.driver import DEADLINE
 from agentdescent.engine.spec import Admission, Allocator, Fusion, FusionWidth, GateOrder, Setup, Spec, Staleness
 from agentdescent.engine.state import State
-from agentdescent.engine.validation import check, check_caps
+from agentdescent.engine.validation import check, check_asked, check_caps
 from agentdescent.errors import UsageError
 from agentdescent.history.rounds import RoundInfo
 from agentdescent.merge.acceptance import Acceptance, Unpaired
@@ -192,7 +192,9 @@ def prepare(tasks: Sequence[Task | Mapping[str, Any]], reward: Callable[..., Any
         ports.reward.name,
         "" if ports.oracle is None else ports.oracle.name,
     )
-    return Job(spec, setup, given, ports, check(spec, setup), allocator if isinstance(spec.allocator, Own) else None)
+    warnings = check(spec, setup)
+    check_asked(spec)
+    return Job(spec, setup, given, ports, warnings, allocator if isinstance(spec.allocator, Own) else None)
 
 
 def _meant(options: Options) -> Mapping[str, Any]:

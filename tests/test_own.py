@@ -244,6 +244,20 @@ def test_what_cannot_allocate_is_named_before_anything_is_spent(allocator: objec
     assert agent.meter.calls == 0
 
 
+class Late(Small):
+    budget_start = 0.5
+
+
+@pytest.mark.parametrize("allocator", [ValueBudgetAllocator(), Always(), Late()])
+def test_an_allocator_that_waits_for_a_cap_that_there_is_not_is_refused(allocator: object) -> None:
+    """It decides once less than a part of the token cap is left: without one it would be accepted, and never asked."""
+    agent = Learner()
+    with pytest.raises(UsageError, match="it would never be asked: set max_tokens"):
+        learn(agent, allocator=allocator)
+    assert agent.meter.calls == 0
+    learn(agent, allocator=ValueBudgetAllocator(budget_start=1.5))
+
+
 class Fails(Small):
     def __init__(self) -> None:
         self.asked = 0

@@ -9,7 +9,7 @@ from typing import assert_never
 import msgspec
 
 from agentdescent.allocation import validation as allocation
-from agentdescent.allocation.config import ValueBudgetAllocator
+from agentdescent.allocation.config import DEFAULT_STARTS, ValueBudgetAllocator, start_of
 from agentdescent.allocation.own import Own
 from agentdescent.allocation.policies import Always, Lineage, Never, Randomly
 from agentdescent.artifact.strategy import Components, SingleSlot
@@ -147,6 +147,19 @@ def _check_stages(spec: Spec) -> None:
     ):
         if stage in stages and not possible:
             raise UsageError(f"the allocator decides {stage}, which this run never does: {remedy}, or leave it out")
+
+
+def check_asked(spec: Spec) -> None:
+    """Raises UsageError for an allocator that waits for a token cap to become tight, where there is none."""
+    allocator = spec.allocator
+    if allocator is None or spec.caps.tokens is not None:
+        return
+    starts = allocator.budget_start if isinstance(allocator, ValueBudgetAllocator | Own) else DEFAULT_STARTS
+    if all(start_of(starts, stage) <= 1 for stage in allocator.stages):
+        raise UsageError(
+            "the allocator decides once less than a part of the token cap is left, and there is no cap: it would "
+            "never be asked: set max_tokens, or give it a budget_start above 1"
+        )
 
 
 def _check_economy(spec: Spec, rate: Rate) -> None:
