@@ -86,7 +86,7 @@ class Row(NamedTuple):
 
 
 class Stated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What all rows of a directory have in common; kept beside them. `data`: where the data sets are, if any are read."""
+    """What all rows of a directory have in common; kept beside them. `data`: where the data sets are, if read."""
 
     suite: str
     tokens: int
