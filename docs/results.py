@@ -54,13 +54,21 @@ def _evidence(result: dict[str, Any]) -> Iterator[Sequence[str]]:
 
 def _peers(result: dict[str, Any]) -> Iterator[Sequence[str]]:
     yield (
-        *("", "quality", "reached", "tokens to target, of ours", "beyond the cap, at most", "engine, ms a call"),
+        *(
+            "",
+            "quality",
+            "at the cap",
+            "reached",
+            "tokens to target, of ours",
+            "beyond the cap, at most",
+            "engine, ms a call",
+        ),
         "resumed as if undisturbed",
     )
     for name, one in result["peers"].items():
-        same = one["resume_identical"]
+        same = one["resume_identical"] if one["reproducible"] else None  # else there is nothing to be the same as
         yield (
-            *(name, f"{one['quality']:.3f}", f"{one['reached']:.0%}"),
+            *(name, f"{one['quality']:.3f}", f"{one['quality_at_cap']:.3f}", f"{one['reached']:.0%}"),
             *(_interval(one["tokens_to_target_ratio"], ".2f"), f"{one['overshoot']:.1%}"),
             *(f"{one['engine_ms']:.2f}", _NO if same is None else "yes" if same else "no"),
         )

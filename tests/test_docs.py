@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentdescent_adapters.command.main import main
-from docs import pictures
+from docs import pictures, results
 from docs.pictures import text_of
 
 ROOT = Path(__file__).parent.parent
@@ -107,6 +107,23 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         folder = name.parent if name.name == "index" else name
         text = (tmp_path / folder / "index.html").read_text(encoding="utf-8")
         assert not re.search(r"(src|href)=\"https?://[^\"]*\\.(js|css|woff2?)", text)  # it needs no other server
+
+
+def test_what_is_never_the_same_is_not_said_to_resume_otherwise() -> None:
+    one = {
+        "quality": 0.5,
+        "quality_at_cap": 0.4,
+        "reached": 1.0,
+        "tokens_to_target_ratio": None,
+        "overshoot": 0.0,
+        "engine_ms": 1.0,
+    }
+    kinds = {"same": (True, True), "other": (True, False), "never": (False, False)}
+    peers = {name: {**one, "reproducible": sure, "resume_identical": same} for name, (sure, same) in kinds.items()}
+    _, *rows = results._peers({"peers": peers})
+    assert [(row[0], row[2], row[-1]) for row in rows] == [
+        *(("same", "0.400", "yes"), ("other", "0.400", "no"), ("never", "0.400", "–"))
+    ]
 
 
 def test_the_reference_is_what_the_code_says() -> None:

@@ -34,7 +34,6 @@ class Gate(Record, frozen=True):
     `choices`, `tokens`: of a union, what was chosen about it and used for it; a single card has its own.
     `own`: positions of failing tasks of the clusters that prompted it; `check_at`: how many tasks of the order are
     asked before the next prediction, -1 for none; `checking`: that is due.
-    `safe`, `lost`: (gain, loss) points known to be accepted / not accepted, which spare most evaluations of P.
     `safe`, `lost`: places (gain, loss) known to be accepted / not accepted, which spare most evaluations of P.
     `prior`: of the unpaired rule, as it was when the gate opened; None: paired. `audit`: what is to follow acceptance.
     """

@@ -75,7 +75,10 @@ def _ended(peer: Peer, plan: Plan) -> Ran:
     done = _process(peer, plan)
     if done.returncode:
         raise PeerFailed(f"{peer.module}, seed {plan.seed}: {_said(done)}")
-    outcome = msgspec.json.decode(done.stdout.splitlines()[-1], type=Outcome)
+    try:
+        outcome = msgspec.json.decode(done.stdout.rstrip("\n").rpartition("\n")[2], type=Outcome)
+    except msgspec.MsgspecError as error:
+        raise PeerFailed(f"{peer.module}, seed {plan.seed}: no outcome on its last line: {error}") from error
     return Ran(outcome, *billed(Path(plan.bills)))
 
 

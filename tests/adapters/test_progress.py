@@ -17,6 +17,7 @@ from agentdescent.engine.event import Committed, Event, Stopped
 from agentdescent.engine.state import State
 from agentdescent.history.fold import folded
 from agentdescent.record import replace
+from agentdescent_adapters.command.main import main
 from agentdescent_adapters.disk.lines import follow_lines
 from agentdescent_adapters.telemetry.dashboard import SHARE, SOONEST, Dashboard, picture
 from agentdescent_adapters.telemetry.live import RECENT, Watch, describe, doing, duration, sparkline
@@ -197,6 +198,30 @@ def test_words_and_characters() -> None:
     assert [duration(seconds) for seconds in (0.4, 59.4, 61, 3599, 7500)] == [
         *("0 s", "59 s", "1 min 01 s", "59 min 59 s", "2 h 05 min")
     ]
+
+
+def test_an_error_commands_no_terminal() -> None:
+    watch, state = Watch(Clock()), a_run()[-1][1]
+    assert state.stopped is not None
+    error = "lost \x1b[2J\x1b]0;title\x07\n\x9b31mmore\u202e"
+    failed = replace(state, stopped=replace(state.stopped, reason="error", error=error))
+    *_, last = drawn(watch, failed)
+    assert last == "stopped: error, lost [2J ]0;title 31mmore"
+
+
+def test_a_text_commands_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor where it is printed in the end, line by line; a program reads it as it is."""
+    (tmp_path / "m.csv").write_text("text,label\n" + "".join(f"help {i},a{i % 2}\n" for i in range(20)), "utf-8")
+    (tmp_path / "start.txt").write_text("be\x1b[2J brief\n\tand \u202ekind", "utf-8")
+    run, given = str(tmp_path / "RUN"), ("--strategy", "single-slot", "--rounds", "1", "--quiet")
+    tasks = ("--tasks", str(tmp_path / "m.csv"), "--artifact", str(tmp_path / "start.txt"))
+    assert main(["run", *tasks, *given, "--out", run]) == 0
+    assert main(["show", run]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("be [2J brief\n        and  kind\n") == 2
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e]", printed)
+    assert main(["show", run, "--json"]) == 0
+    assert "\\u001b[2J brief\\n\\tand" in capsys.readouterr().out
 
 
 def test_lines_are_followed_as_they_are_written(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentdescent.experiment.results import ArmResult
+from agentdescent_adapters.command.ab import PLAN
 from bench import evidence
 from bench.evidence import Row
 
@@ -30,7 +31,7 @@ def test_what_is_measured_in_pieces_is_what_is_measured_at_once(
     common = ("--arms", arms, "--results", str(tmp_path))
     run(monkeypatch, capsys, "--seeds", "0..1", "--out", pieces, *common)
     first = (Path(pieces) / "rows.jsonl").read_bytes()
-    assert (first.count(b"\n"), [path.name for path in Path(pieces).iterdir()]) == (8, ["rows.jsonl"])
+    assert (first.count(b"\n"), sorted(path.name for path in Path(pieces).iterdir())) == (8, [PLAN, "rows.jsonl"])
     found = run(monkeypatch, capsys, "--seeds", "0..2", "--out", pieces, *common)
     assert (Path(pieces) / "rows.jsonl").read_bytes().startswith(first)
     assert found == run(monkeypatch, capsys, "--seeds", "0..2", *common)
@@ -62,3 +63,44 @@ def test_an_arm_that_there_is_not_is_refused_by_name(
     with pytest.raises(SystemExit):
         evidence.main()
     assert "'cheap' is none of plain, thrifty" in capsys.readouterr().err
+
+
+def test_rows_of_another_cap_are_not_taken_for_these(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(evidence, "NAMES", ("clusters",))
+    monkeypatch.setitem(evidence.TOKENS, "worlds", 400_000)
+    words = ("--arms", "plain", "--seeds", "0", "--out", str(tmp_path / "kept"), "--results", str(tmp_path))
+    run(monkeypatch, capsys, *words)
+    monkeypatch.setitem(evidence.TOKENS, "worlds", 500_000)
+    with pytest.raises(SystemExit):
+        run(monkeypatch, capsys, *words)
+    assert "kept holds another comparison, whose tokens differ: name another --out" in capsys.readouterr().err
+
+
+def test_a_directory_that_was_moved_and_a_torn_line_are_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(evidence, "NAMES", ("clusters",))
+    monkeypatch.setitem(evidence.TOKENS, "worlds", 400_000)
+    before, after = tmp_path / "before", tmp_path / "after"
+    common = ("--arms", "plain", "--results", str(tmp_path))
+    run(monkeypatch, capsys, "--seeds", "0", "--out", str(before), *common)
+    before.rename(after)
+    kept = after / "rows.jsonl"
+    first = kept.read_bytes()
+    kept.write_bytes(first + first[: len(first) // 2])
+    run(monkeypatch, capsys, "--seeds", "0..1", "--out", str(after), *common)
+    lines = kept.read_bytes().splitlines(keepends=True)
+    assert (lines[0], len(lines)) == (first, 2)
+    assert [row.result.seed for row in evidence.kept_rows(kept)] == [0, 1]
+
+
+def test_the_level_is_that_of_the_pairs_there_are() -> None:
+    """30 runs of which one failed are 29 pairs, with which no verdict looks twice."""
+    results = [ArmResult(arm, seed, quality=0.5, tokens=1) for arm in ("plain", "thrifty") for seed in range(30)]
+    (whole,) = evidence._compared(results, None).values()
+    (less,) = evidence._compared([*results[:-1], ArmResult("thrifty", 29, error="run: lost")], None).values()
+    assert isinstance(whole, dict)
+    assert isinstance(less, dict)
+    assert ((whole["pairs"], whole["level"]), (less["pairs"], less["level"])) == ((30, 0.975), (29, 0.95))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -238,6 +239,15 @@ def test_what_was_counted_is_what_was_billed(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(processes, "_ended", lambda peer, plan: replace(ran("a", 5, (1, 0.5)), calls=9))
     with pytest.raises(PeerFailed, match="billed"):
         perform(OUR_OWN, 0, CAP, tmp_path / "run")
+
+
+@pytest.mark.parametrize("said", ["", "a farewell\n"])
+def test_a_peer_that_ends_without_an_outcome_is_named(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_process", lambda peer, plan: subprocess.CompletedProcess([], 0, said, ""))
+    with pytest.raises(PeerFailed, match=r"run_ours, seed 3: no outcome on its last line"):
+        perform(OUR_OWN, 3, CAP, tmp_path / "run")
 
 
 @pytest.mark.parametrize("variant", ["", "tuned"])

@@ -21,6 +21,7 @@ from agentdescent.merge.gate import (
     prefix_sums,
     score,
     weigh,
+    whole_wave,
 )
 from agentdescent.merge.probe import Probe, ask, next_slot
 from agentdescent.merge.rule import accepts
@@ -198,6 +199,24 @@ def test_what_is_known_before_counts_and_is_not_asked(
 
 
 # --- by hand ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.sampled_from(GRID), min_size=1, max_size=24).map(tuple), st.data(), WEIGHTS, BARS, PRIORS)
+def test_a_wave_at_once_is_the_wave_one_by_one(
+    base: tuple[int, ...], data: st.DataObject, gain: int, bar: int, prior: Prior | None
+) -> None:
+    truth, known = (
+        data.draw(st.tuples(*[values] * len(base)))
+        for values in (st.sampled_from(GRID), st.sampled_from((None, *GRID)))
+    )
+    one = at_once = gate_on(base, gain=gain, bar=bar, wave_min=2, known=known, prior=prior)
+    while one.status == "open":
+        one, positions = wave(one)
+        for position in positions:
+            one = score(one, position, truth[position], SOLVED)
+        at_once = whole_wave(at_once, tuple(truth[position] for position in positions))
+        unscored = replace(one, probe=replace(one.probe, scores=at_once.probe.scores))
+        assert unscored == at_once
 
 
 def test_a_useless_change_costs_the_failing_tasks_only() -> None:

@@ -173,7 +173,7 @@ def compared(given: argparse.Namespace) -> Compared:
     given.out = given.out or next_run(f"ab-{plan.workload.name}")
     runs = _runs(plan, _arms(given, plan.treatment), seeds, given.out)
     _consent(runs, plan.caps, yes=given.yes, quiet=given.quiet)
-    _remember(plan, given.out)
+    remember(plan, given.out)
     done = 0
 
     def told(row: ArmResult) -> None:
@@ -211,19 +211,19 @@ def _consent(runs: list[Planned], caps: Caps, *, yes: bool, quiet: bool) -> None
         raise UsageError("nothing was spent")
 
 
-def _remember(plan: Plan, out: str) -> None:
-    """A comparison that is gone on with is the same comparison."""
+def remember(plan: msgspec.Struct, out: str) -> None:
+    """A comparison that is gone on with is the same comparison. Raises UsageError where it is another."""
     path, written = Path(out) / PLAN, msgspec.json.encode(plan)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, written)
         return
     try:
-        before = msgspec.json.decode(path.read_bytes(), type=Plan)
+        before = msgspec.json.decode(path.read_bytes(), type=type(plan))
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}; name another --out") from error
     if before != plan:
-        differ = [name for name in Plan.__struct_fields__ if getattr(before, name) != getattr(plan, name)]
+        differ = [name for name in plan.__struct_fields__ if getattr(before, name) != getattr(plan, name)]
         raise UsageError(f"{out} holds another comparison, whose {', '.join(differ)} differ: name another --out")
 
 

@@ -23,6 +23,7 @@ from agentdescent_adapters.command.parser import CHANGEABLE, parser
 from agentdescent_adapters.disk import Chained, read_events
 from agentdescent_adapters.telemetry.files import Status, status_of
 from agentdescent_adapters.telemetry.follow import follow, shown_on
+from agentdescent_adapters.telemetry.live import printable
 
 PAUSE = 0.25
 """Seconds between two looks at a log that is followed."""
@@ -39,7 +40,7 @@ def _ended(ended: Ended, *, json: bool) -> int:
     else:
         print(text.report(ended))
     if ended.result.error:
-        print(f"agentdescent: {ended.result.error}", file=sys.stderr)
+        print(f"agentdescent: {printable(ended.result.error)}", file=sys.stderr)
     elif ended.code > 128:
         print(f"agentdescent: stopped; go on with: agentdescent resume {ended.run}", file=sys.stderr)
     return ended.code
@@ -240,13 +241,13 @@ def _run(argv: list[str] | None) -> int:
     except BrokenPipeError:
         return FAILED
     except UsageError as error:
-        print(f"agentdescent: {error}", file=sys.stderr)
+        print(f"agentdescent: {printable(str(error))}", file=sys.stderr)
         return MISUSED
     except CorruptLog as error:
-        print(f"agentdescent: {error}", file=sys.stderr)
+        print(f"agentdescent: {printable(str(error))}", file=sys.stderr)
         return DIFFERS
     except (AgentDescentError, OSError) as error:
-        print(f"agentdescent: {error}", file=sys.stderr)
+        print(f"agentdescent: {printable(str(error))}", file=sys.stderr)
         return FAILED
 
 

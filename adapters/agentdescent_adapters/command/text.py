@@ -11,6 +11,7 @@ from agentdescent_adapters.command import plan
 from agentdescent_adapters.command.execution import Ended, recall_loss
 from agentdescent_adapters.telemetry.files import Status
 from agentdescent_adapters.telemetry.gauge import bar, can_draw
+from agentdescent_adapters.telemetry.live import one_line, printable
 
 _WIDTH = 40
 
@@ -31,8 +32,8 @@ def report(ended: Ended) -> str:
         lines.append(f"           {max(ended.baselines):.1%} by the most telling word of each label")
     lines.append(f"stopped    {result.stop_reason} after {result.rounds} rounds, {result.commits} commits")
     if result.error:
-        lines.append(f"error      {result.error}")
-    lines += ["", *result.rendered.splitlines(), ""]
+        lines.append(f"error      {one_line(result.error)}")
+    lines += ["", *printable(result.rendered).splitlines(), ""]
     lines += spending(result.spend, result.state.governor.caps.tokens)
     lines.append(plan.short(plan.of_run(result.state)))
     for one in [] if result.budget is None else result.budget.degraded:
@@ -101,7 +102,7 @@ def lines_of(lines: Iterable[Line]) -> list[str]:
     """Each line of the artifact with the commit that it is from."""
     out = []
     for line in lines:
-        out.append(f"{line.key}  {line.text}")
+        out.append(f"{one_line(line.key)}  {printable(line.text)}")
         commit, origin = line.commit, line.origin
         if commit is None or origin is None:
             out.append("          from the start")
@@ -109,7 +110,7 @@ def lines_of(lines: Iterable[Line]) -> list[str]:
         shared = f", with {len(commit.origins) - 1} others" if len(commit.origins) > 1 else ""
         out.append(
             f"          version {commit.version}{shared}: proposal {origin.subject} of worker {origin.worker} after"
-            f" {origin.task} ({origin.score:.2f}); gained {len(commit.gained)}, lost {len(commit.lost)}"
+            f" {one_line(origin.task)} ({origin.score:.2f}); gained {len(commit.gained)}, lost {len(commit.lost)}"
             f" (P {commit.p:.2f} > {commit.bar:.2f})"
         )
     return out

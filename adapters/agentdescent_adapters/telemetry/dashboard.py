@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agentdescent.engine.event import Event, RolledOut, Stopped
 from agentdescent.engine.state import State
-from agentdescent_adapters.telemetry.live import Doing, Snapshot, Watch, duration, sparkline
+from agentdescent_adapters.telemetry.live import Doing, Snapshot, Watch, duration, one_line, sparkline
 
 SHARE = 0.002
 """Share of the time that drawing may take: a slow terminal is drawn to less often."""
@@ -95,7 +95,7 @@ def picture(shot: Snapshot, width: int) -> Text:
     if kept:
         lines.append(Text(kept, style="dim"))
     if shot.stop_reason is not None:
-        lines.append(Text(f"stopped: {shot.stop_reason}" + (f", {shot.error}" if shot.error else "")))
+        lines.append(Text(f"stopped: {shot.stop_reason}" + (f", {one_line(shot.error)}" if shot.error else "")))
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     return Text("\n", no_wrap=True, end="").join(lines)

@@ -209,14 +209,20 @@ def describe(ops: Ops) -> tuple[str, ...]:
 
 def _describe(op: Op) -> str:
     if isinstance(op, Drop):
-        return f"- {_printable(op.key)}"
-    text = _printable(op.text)
-    return f"~ {_printable(op.key)}: {text}" if isinstance(op, Replace) else f"+ {text}"
+        return f"- {one_line(op.key)}"
+    text = one_line(op.text)
+    return f"~ {one_line(op.key)}: {text}" if isinstance(op, Replace) else f"+ {text}"
 
 
-def _printable(text: str) -> str:
-    """On one line, without what would command a terminal."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+def printable(text: str) -> str:
+    """Its lines, without what would command a terminal."""
+    lines = (line.expandtabs() for line in text.splitlines())
+    return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in lines)
+
+
+def one_line(text: str) -> str:
+    """The same on one line."""
+    return " ".join(printable(text).split())
 
 
 def sparkline(values: tuple[float, ...], width: int) -> str:
