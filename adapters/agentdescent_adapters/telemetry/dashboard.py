@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from agentdescent.engine.event import Event, RolledOut, Stopped
+from agentdescent.engine.event import Decided, Event, RolledOut, Stopped
 from agentdescent.engine.state import State
 from agentdescent_adapters.telemetry.live import Doing, Snapshot, Watch, duration, one_line, sparkline
 
@@ -67,10 +67,13 @@ class Dashboard:
         return self._canvas.gone
 
     def __call__(self, event: Event, state: State) -> None:
-        if type(event) is not RolledOut:  # of which nothing is kept
+        kind = type(event)
+        if kind is not RolledOut:  # of which nothing is kept
             self._watch.fold(event, state)
+            if kind is Decided:  # its answer will come, and then it is time to look at the clock
+                return
         began = self._clock()
-        if began < self._next and type(event) is not Stopped:
+        if began < self._next and kind is not Stopped:
             return
         if self.silent:
             return
