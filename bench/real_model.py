@@ -29,8 +29,7 @@ from agentdescent.job import Options
 from agentdescent.record import Record
 from agentdescent.result import EvolutionResult
 from agentdescent_adapters.disk import DiskLog, read_events
-from agentdescent_adapters.llm import LLMAgent
-from agentdescent_adapters.llm.templates import CLASSIFY
+from agentdescent_adapters.llm import CLASSIFY, LLMAgent
 from agentdescent_adapters.providers import llama_counter, openai_compatible
 from agentdescent_adapters.providers.model import Model
 from agentdescent_adapters.tasks.files import load_csv

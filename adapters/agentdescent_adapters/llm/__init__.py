@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentdescent_adapters.llm.agent import LLMAgent
 from agentdescent_adapters.llm.operators import Operators
-from agentdescent_adapters.llm.templates import Template
+from agentdescent_adapters.llm.templates import CLASSIFY, PROPOSE, SOLVE, Template
 from agentdescent_adapters.providers.calling import as_model
 
-__all__ = ["LLMAgent", "Operators", "Template", "as_model"]
+__all__ = ["CLASSIFY", "PROPOSE", "SOLVE", "LLMAgent", "Operators", "Template", "as_model"]
