@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from agentdescent.experiment.results import ArmResult
+from agentdescent.record import replace
 from agentdescent_adapters.command.ab import PLAN
-from bench import evidence
-from bench.evidence import Row
+from bench import evidence, evidence_rows
+from bench.evidence_rows import Row
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
@@ -51,9 +52,21 @@ def test_a_seed_counts_for_all_workloads_only_where_it_was_scored_in_all() -> No
         Row("b", ArmResult("plain", 1, error="run: lost")),
         Row("a", ArmResult("thrifty", 1, quality=0.9, tokens=1)),
     ]
-    (only,) = evidence.overall(rows, ("a", "b"))
+    (only,) = evidence_rows.overall(rows, ("a", "b"))
     assert (only.arm, only.seed, only.tokens) == ("plain", 0, 15)
     assert only.quality == pytest.approx(0.4)
+
+
+def test_what_failed_in_every_arm_is_told_apart_from_what_did_in_some() -> None:
+    failed = ArmResult("plain", 1, error="run: lost")
+    rows = [
+        Row("a", ArmResult("plain", 0, quality=0.2)),
+        Row("a", failed),
+        Row("a", replace(failed, arm="thrifty")),
+        Row("b", ArmResult("plain", 1, quality=0.2)),
+        Row("b", replace(failed, arm="thrifty")),
+    ]
+    assert evidence_rows.failures(rows) == ({"a": [1]}, ["b thrifty 1: run: lost"])
 
 
 def test_an_arm_that_there_is_not_is_refused_by_name(
@@ -99,8 +112,8 @@ def test_a_directory_that_was_moved_and_a_torn_line_are_gone_on_with(
 def test_the_level_is_that_of_the_pairs_there_are() -> None:
     """30 runs of which one failed are 29 pairs, with which no verdict looks twice."""
     results = [ArmResult(arm, seed, quality=0.5, tokens=1) for arm in ("plain", "thrifty") for seed in range(30)]
-    (whole,) = evidence._compared(results, None).values()
-    (less,) = evidence._compared([*results[:-1], ArmResult("thrifty", 29, error="run: lost")], None).values()
+    (whole,) = evidence_rows._compared(results, None).values()
+    (less,) = evidence_rows._compared([*results[:-1], ArmResult("thrifty", 29, error="run: lost")], None).values()
     assert isinstance(whole, dict)
     assert isinstance(less, dict)
     assert ((whole["pairs"], whole["level"]), (less["pairs"], less["level"])) == ((30, 0.975), (29, 0.95))
