@@ -22,7 +22,7 @@ ON: dict[str, dict[str, object]] = {
     "agent": {"kind": "rules"},
     "scorer": {"kind": "exact"},
     "budget": {"max_tokens": 250_000, "rounds": 60},
-    "policies": {"thrifty": True, "workers": 8, "seed": 0},
+    "policies": {"workers": 8, "seed": 0},
     "output": {"texts": "keep"},
 }
 """What stands in a new config."""
@@ -65,6 +65,12 @@ OFF: dict[str, tuple[tuple[str, dict[str, object]], ...]] = {
     "scorer": (("Of your own:", {"kind": "module:function"}),),
     "budget": (("More limits, in any combination:", {"max_cost": 1.5, "max_calls": 1000, "max_seconds": 600.0}),),
     "prices": (("Of your model, where they are not known here:", {"prompt": 1.0, "cached": 0.1, "completion": 5.0}),),
+    "policies": (
+        (
+            "What makes a commit cheap, all together; start with it, but not where tasks are few:",
+            {"thrifty": True},
+        ),
+    ),
     "output": (("Where the run goes:", {"run": "runs/mine"}),),
 }
 """What may: groups of examples, each with what it is for."""
