@@ -1,6 +1,6 @@
 """The reference pages that are read off the code: events, states, and the modules of the API; and tables of results.
 
-    python -m docs.generate            write docs/reference/, and the tables of docs/results.md
+    python -m docs.generate            write docs/reference/, and the tables of docs/results.md and the README
     python -m docs.generate --check    exit 1 when a page is not what would be written
 
 Events and their fields come from the records themselves. The states of a turn and of a proposal, and what leads from
@@ -58,7 +58,7 @@ NODES = {
 
 def main(arguments: list[str]) -> int:
     read_off = {"events.md": events(), "states.md": states(), "states.svg": drawing(), **api()}
-    pages = {REFERENCE / name: text for name, text in read_off.items()} | {results.PAGE: results.page()}
+    pages = {REFERENCE / name: text for name, text in read_off.items()} | results.pages()
     if arguments == ["--check"]:
         stale = [path.relative_to(ROOT) for path, text in pages.items() if not _is(path, text)]
         for path in stale:

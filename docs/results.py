@@ -1,4 +1,4 @@
-"""The tables of docs/results.md, filled from bench/results/. The words around them are written by hand.
+"""The tables of docs/results.md and of the README, filled from bench/results/. The words around them are by hand.
 
 A table stands between `<!-- NAME -->` and `<!-- / -->`.
 """
@@ -13,19 +13,36 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "results.md"
+README = ROOT / "README.md"
 RESULTS = ROOT / "bench" / "results"
+MEASURED = (
+    ("nine worlds with known truth", "worlds", "all"),
+    ("Banking77, 10 intents, rule agent", "data", "banking77"),
+    ("CLINC150, 10 intents, rule agent", "data", "clinc150"),
+    ("Banking77, 5 intents, SmolLM2 (135 M), 40,000 tokens", "model", "SmolLM2-135M-Instruct"),
+    ("the demo's messages, rule agent", "data", "demo"),
+)
+"""Rows of the README's table: what each is called there, and the suite and the workload that it is of."""
 _BLOCK = re.compile(r"<!-- ([\w.]+) -->\n.*?<!-- / -->", re.DOTALL)
 _NO = "–"
 
 
-def page() -> str:
-    """The page with its tables as the results are now."""
-    return _BLOCK.sub(_filled, PAGE.read_text(encoding="utf-8"))
+def pages() -> dict[Path, str]:
+    """The pages with their tables as the results are now."""
+    return {path: _BLOCK.sub(_filled, path.read_text(encoding="utf-8")) for path in (PAGE, README)}
+
+
+def kept(name: str) -> dict[str, Any]:
+    """A result, with the command and the versions that gave it."""
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
 
 
 def _filled(match: re.Match[str]) -> str:
     name = match[1]
-    found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    if name == "measured":
+        return f"<!-- {name} -->\n\n{_table(_measured())}\n\n<!-- / -->"
+    found = kept(name)
     rows = _peers(found["result"]) if name == "peers" else _evidence(found["result"])
     said = found["versions"]
     made = f"`{found['command']}`, agentdescent {said['agentdescent']}, Python {said['python']}, {said['system']}."
@@ -50,6 +67,14 @@ def _evidence(result: dict[str, Any]) -> Iterator[Sequence[str]]:
             *(_interval(one["quality_diff"], "+.3f"), _interval(one["tokens_to_target_ratio"], ".2f")),
             _NO if added is None else _interval(added["quality_diff"], "+.3f"),
         )
+
+
+def _measured() -> Iterator[Sequence[str]]:
+    yield ("", "pairs", "plain", "thrifty", "difference, with its interval")
+    for name, suite, workload in MEASURED:
+        one = kept(f"evidence_{suite}")["result"]["compared"][workload]["thrifty against plain"]
+        values = (f"{value:.3f}" for value in one["quality"])
+        yield (name, str(one["pairs"]), *values, _interval(one["quality_diff"], "+.3f"))
 
 
 def _peers(result: dict[str, Any]) -> Iterator[Sequence[str]]:

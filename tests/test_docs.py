@@ -128,3 +128,21 @@ def test_what_is_never_the_same_is_not_said_to_resume_otherwise() -> None:
 
 def test_the_reference_is_what_the_code_says() -> None:
     subprocess.run([sys.executable, "-m", "docs.generate", "--check"], cwd=ROOT, check=True)
+
+
+def test_figures_in_the_words_about_results_are_those_of_the_results() -> None:
+    """Tables are filled by a program; what is said of them by hand is held against the same files."""
+    words = " ".join(results.PAGE.read_text(encoding="utf-8").split())
+    calibration, ab = (results.kept(name)["result"] for name in ("calibration", "ab_allocator"))
+    runs = [results.kept(f"real_model{seed}")["result"] for seed in ("", "_1", "_2")]
+    rises = [f"from {run['test_base']:.2f} to {run['test_final']:.2f}" for run in runs]
+    for figure in (
+        f"hold the truth in {100 * calibration['whatif_coverage']:.1f} % of {calibration['whatif_repetitions']:,} ",
+        f"on logs of the engine itself in {100 * calibration['whatif_by_source']['engine']:.1f} %",
+        f"with itself {100 * calibration['aa_false_positives']:.2f} % call a difference",
+        f"calibration error {calibration['value_model']['ece'][1]:.3f}, where chance would give "
+        f"{calibration['value_model']['ece_by_chance']:.3f}",
+        f"finds {ab['verdict']} in {ab['pairs']} pairs",
+        f"the test part rose {rises[0]}, {rises[1]} and {rises[2]} on seeds 0, 1 and 2",
+    ):
+        assert figure in words, figure

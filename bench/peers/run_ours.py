@@ -17,6 +17,7 @@ from agentdescent.job import Options
 from agentdescent.ports import Answer, Repeat
 from agentdescent_adapters.disk import DiskLog
 from agentdescent_adapters.disk.layout import EVENTS, has_bytes
+from agentdescent_adapters.worlds.clusters import right
 from bench.peers.driving import Plan, drive
 from bench.peers.world import HELDOUT, MOST_PROPOSE, MOST_SOLVE, World
 
@@ -44,15 +45,6 @@ class Solver:
     def propose(self, rendered: str, task: Task, output: str, score: float, sample: int) -> Answer:
         reply = self._world.propose(rendered, task.id, sample)
         return Answer(reply.text, Usage(prompt=reply.tokens))
-
-
-class Right:
-    name = "right"
-    blocking = False
-    bills = False
-
-    def __call__(self, task: Task, output: str) -> float:
-        return float(output == "right")
 
 
 def options(plan: Plan, world: World) -> Options:
@@ -83,7 +75,7 @@ def search(plan: Plan, world: World) -> str:
     opened = DiskLog.open if has_bytes(os.path.join(plan.directory, EVENTS)) else DiskLog.create
     with opened(plan.directory, fsync="interval") as log:
         given: Options = {**options(plan, world), "log": log, "observers": (watch,)}
-        return evolve(tasks(plan, world), Right(), **given).rendered
+        return evolve(tasks(plan, world), right, **given).rendered
 
 
 if __name__ == "__main__":
